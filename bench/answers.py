@@ -1,11 +1,12 @@
-"""The findings of the standing benchmark, one question and one sentence each; they open its report and its page."""
+"""The findings of the standing benchmark, one question and a short sentence for each environment; they open its report
+and its page."""
 
 import math
 from collections.abc import Iterable, Sequence
 
 from taciturn.bench.questions import compared
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import NO, OPEN, YES, Board, boards, standing
+from taciturn.bench.scores import NO, OPEN, YES, Board, boards, score_text, standing
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
@@ -19,12 +20,15 @@ from taciturn.bench.tasks import (
     world_title,
 )
 
+DECIDING = 6
+"""Number of trainings from which a sign test at 95% can decide: 2 * 0.5^6 < 0.05 < 2 * 0.5^5."""
+
 
 def answers(results: Results) -> list[str]:
     """For full runs: the best agents under the strictest budget, the sizes at which communication pays, the value of
     messages, and the environments in which learning wins."""
     some = boards(results)
-    return [text for text in (best(some), pays(some), fronts(some), learns(results)) if text]
+    return [text for text in (best(some), pays(some), fronts(some), trainings(results)) if text]
 
 
 def best(some: Sequence[Board]) -> str:
@@ -32,35 +36,33 @@ def best(some: Sequence[Board]) -> str:
     budget = next(
         (budget for budget in reversed(BUDGETS) if any(one.best() for one in standing(some, budget))), NO_BUDGET_LIMIT
     )
-    winners, lost = dict[str, list[str]](), list[str]()
+    parts = list[str]()
     for board in standard(standing(some, budget)):
         winner = board.best()
         score = None if winner is None else board.evaluated(winner)
-        if winner is not None and score is not None:
-            if score.low > 0:
-                agent = short(board, winner)
-                partly = budget != NO_BUDGET_LIMIT and PROTECTED[board.task.env].left_out
-                words = f"{by_size(some, board, agent)}{f'; {board.task.covers}' if partly else ''}"
-                winners.setdefault(agent, []).append(f"{world_title(board.task.env)} ({words})")
-            else:
-                lost.append(world_title(board.task.env))
-    parts = [listed([f"{agent} in {listed(worlds)}" for agent, worlds in winners.items()])] if winners else []
-    parts += [f"no agent is shown to beat the best non-communicating agent in {listed(lost)}"] if lost else []
-    where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
-    return sentence(f"Who is best {where}?", parts)
+        if winner is None or score is None:
+            continue
+        text = "no agent is shown to beat the best non-communicating agent"
+        if score.low > 0:
+            agent = short(board, winner)
+            left_out = PROTECTED[board.task.env].left_out if budget != NO_BUDGET_LIMIT else ()
+            partly = f" (this budget does not count the channel `{listed(left_out)}`)" if left_out else ""
+            text = f"{agent} scores {by_size(some, board, agent)}{partly}"
+        parts.append(f"{capital(world_title(board.task.env))}: {text}.")
+    return answer(f"Who is best {at(budget)}?", parts)
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
     """The score of the best agent of a standard task, and its scores in the other sizes in which it is best, too."""
-    scores = dict[int, float]()
+    scores = dict[int, str]()
     for one in standing(some, board.task.budget):
         winner = one.best()
         same = one.task.env == board.task.env and (one is board or (one in sized([one]) and only_size(one)))
         if same and winner is not None and short(one, winner) == agent and (score := one.evaluated(winner)) is not None:
-            scores.setdefault(size_of(one.task)[0], score.value)
+            scores.setdefault(size_of(one.task)[0], score_text(score))
     first, *others = sorted(scores.items())
-    parts = [f"{first[1]:.2f} with {first[0]} {size_of(board.task)[1]}", *(f"{x:.2f} with {n}" for n, x in others)]
-    return ", ".join(parts)
+    parts = [f"{first[1]} with {first[0]} {size_of(board.task)[1]}", *(f"{text} with {n}" for n, text in others)]
+    return listed(parts)
 
 
 def pays(some: Sequence[Board]) -> str:
@@ -76,21 +78,21 @@ def pays(some: Sequence[Board]) -> str:
                 known = sizes.setdefault(world_title(board.task.env), {})
                 agents, _ = size_of(board.task)
                 known[agents] = known.get(agents, True) and score.low > 0
-        always, parts = dict[int, list[str]](), list[str]()
+        always, parts, where = dict[int, list[str]](), list[str](), capital(at(budget))
         for world, known in sizes.items():
             start = first(known)
             if start == min(known):
                 always.setdefault(start, []).append(world)
             elif start is None:
-                parts.append(f"not in {world} (up to {max(known)})")
+                parts.append(f"{where} it is not shown to help in {world} (up to {max(known)} agents).")
             else:
-                parts.append(f"in {world} from {start} on (not at {max(size for size in known if size < start)})")
-        everywhere = ", ".join(f"{start} or more in {listed(always[start])}" for start in sorted(always))
-        parts[:0] = [f"at every size of these tables ({everywhere})"] if always else []
-        if parts:
-            where = "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
-            results.append(f"{where} {', '.join(parts)}")
-    return sentence("How many agents are needed before communication helps?", results)
+                fewer = max(size for size in known if size < start)
+                parts.append(f"{where} it helps in {world} with {start} or more agents, and not with {fewer}.")
+        texts = [f"{start}{' agents' * (not i)} in {listed(always[start])}" for i, start in enumerate(sorted(always))]
+        everywhere = f"{where} it helps at every size in these tables. Sizes start at {listed(texts)}."
+        parts[:0] = [everywhere] if always else []
+        results += parts
+    return answer("How many agents are needed before communication helps?", results)
 
 
 def first(known: dict[int, bool]) -> int | None:
@@ -126,23 +128,27 @@ def fronts(some: Sequence[Board]) -> str:
     for board in standard(standing(some)):
         winner = board.best()
         evaluated = None if winner is None else board.evaluated(winner)
-        if not shares(board.task.env) or evaluated is None or not evaluated.low > 0:
+        scores = [(name, f"{score} with {number(round(count))}") for count, _, score, name in front(board)]
+        if not shares(board.task.env) or evaluated is None or not evaluated.low > 0 or not scores:
             continue
         agents, unit = size_of(board.task)
-        texts = [f"{score:.2f} with {number(round(count))} ({name})" for count, score, name in front(board)]
-        result.append(f"in {world_title(board.task.env)} with {agents} {unit} {', '.join(texts)}")
-    return sentence("How does the score grow with the number of messages in a run, without privacy?", result)
+        (name, text), *others = scores
+        texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
+        result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
+    if result:
+        result.append("These agents score at least 0, and no agent with as few messages scores more.")
+    return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
 
-def front(board: Board) -> list[tuple[float, float, str]]:
-    """The messages, scores and names of the agents that no other agent beats with as few messages, fewest first; only
-    scores of at least 0."""
+def front(board: Board) -> list[tuple[float, float, str, str]]:
+    """The messages, scores (as number and as text) and names of the agents that no other agent beats with as few
+    messages, fewest first; only scores of at least 0."""
     known = [
-        (count, round(score.value, 2) + 0.0, short(board, one))
+        (count, round(score.value, 2) + 0.0, score_text(score), short(board, one))
         for one in board.ranked()
         if (score := board.score(one)) is not None and (count := messages_of(board, one)) is not None
     ]
-    result = list[tuple[float, float, str]]()
+    result = list[tuple[float, float, str, str]]()
     for one in sorted(known, key=lambda one: (one[0], -one[1])):
         if one[1] >= 0 and all(one[1] > other[1] for other in result):
             result.append(one)
@@ -158,9 +164,23 @@ def messages_of(board: Board, group: Group) -> float | None:
     return sent if listens else 0.0
 
 
+def trainings(results: Results) -> str:
+    """For each environment whether the best learner beats the paper's best algorithm: answer, number of trainings, and
+    lead."""
+    parts, fewest = list[str](), math.inf
+    for board, one, word in compared(results).values():
+        rival, lead = short(board, one.rival), one.lead
+        bounds = "" if math.isnan(lead.low) else f" [{abs_text(lead)}]"
+        effect = f"{one.counted} than {rival}, by {abs(lead.value):.2f}{bounds} in the median"
+        parts.append(f"{capital(world_title(board.task.env))}: {word}; {effect}.")
+        fewest = min(fewest, one.leads.size)
+    if fewest < DECIDING:
+        parts.append("Fewer than six trainings cannot decide.")
+    return answer("Does learning beat the papers' algorithms?", parts)
+
+
 def learns(results: Results) -> str:
-    """The environments in which the best learner beats the paper's best algorithm: number of trainings, lead, and
-    answer."""
+    """The answer of `trainings` in one sentence, with the environments grouped by answer."""
     parts: dict[str, list[str]] = {YES: [], NO: [], OPEN: []}
     for board, one, word in compared(results).values():
         lead = one.lead
@@ -181,10 +201,25 @@ def abs_text(lead: Estimate) -> str:
     return f"{low:.2f}, {high:.2f}"
 
 
+def at(budget: float | str) -> str:
+    """The budget in words."""
+    return "without privacy" if budget == NO_BUDGET_LIMIT else f"at a budget of epsilon = {budget:g}"
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def answer(question: str, sentences: Sequence[str]) -> str:
+    """A question and its answer, one sentence a line; empty without any sentence."""
+    return f"{question} " + "\n".join(sentences) if sentences else ""
+
+
 def sentence(question: str, parts: Sequence[str]) -> str:
     """A question and a sentence from these parts; empty without any."""
     text = "; ".join(parts)
-    return f"{question} {text[:1].upper()}{text[1:]}." if text else ""
+    return f"{question} {capital(text)}." if text else ""
 
 
 def standard(some: Iterable[Board]) -> list[Board]:

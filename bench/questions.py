@@ -123,11 +123,12 @@ def learning(results: Results) -> Table:
             )
         )
     note = (
-        "The lead of a learner is the median over trainings of its score minus the score of the other agent, with the "
-        "interval of the sign test; below 0 the learner is worse. One half of the seeds selects both agents, and the "
-        "other half compares them. For each environment there is one question: are more than half of the trainings "
-        "better than the paper's best algorithm (yes), or worse (no)? The answers jointly have confidence 95% "
-        "(Holm 1979). The other leads are not tested."
+        "The lead of a training is its score minus the score of another agent; below 0 the learner is worse. The "
+        "table gives the median lead over trainings, with the interval of the sign test. One half of the seeds selects "
+        "both agents, and the other half compares them. We test only the lead over the paper's best algorithm. The "
+        "answer is yes if more than half of the trainings are better than that algorithm, and no if more than half are "
+        "worse. Fewer than six trainings cannot decide. The answers for all environments jointly have confidence 95% "
+        "(Holm 1979)."
     )
     columns = (
         "task", "learner", "score", "lead over the paper's best", "trainings", "beats the paper's algorithms",

@@ -57,8 +57,8 @@ PAGE = """<!DOCTYPE html>
 
 
 OWN = (
-    "How do I run my own agent? `taciturn bench --agent sb3:model.zip --out results/mine`, "
-    "with your model of Stable-Baselines3, or `module:Class` of yours, in place of `sb3:model.zip`."
+    "How do I run my own agent? Run `taciturn bench --agent sb3:model.zip --out results/mine` with your "
+    "Stable-Baselines3 model. For your own class, replace `sb3:model.zip` by `module:Class`."
 )
 
 

@@ -20,7 +20,6 @@ from taciturn.bench.tasks import (
     STANDARD,
     TASK_AGENT,
     YOURS,
-    covered,
     size_of,
     world_title,
 )
@@ -39,6 +38,7 @@ SIZES = (("#7d6bb8", "o", "-"), ("#9a6a2f", "s", "--"))
 FLOOR, CEILING = -1.0, 1.05
 """The axis of scores. A lower score is written as a number."""
 SMALLEST = BUDGETS[-1]
+COVERAGE_NOTE = "The table 'What a budget covers' names the protected data."
 STRENGTHS = [budget for budget in reversed(BUDGETS) if budget != NO_BUDGET_LIMIT]
 """Budgets, the smallest first."""
 
@@ -121,23 +121,23 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
     rows = sorted((row_of(boards, board) for board in known if board.task.name == STANDARD), key=lambda row: row.order)
     rows = rows or [row_of(boards, board) for board in known]
     caption = (
-        "The share of the possible gain from communication that the best agent of each kind captures without privacy. "
-        "Score 0: the best agent that does not communicate; score 1: full information (an agent that gets all agents' "
-        "data, without privacy). A filled marker has a 95% interval above 0. Learners with too few trainings to be "
-        "called the best have a dotted marker. "
+        "Scores of the best agent of each kind, without privacy. A score of 0 is that of the best agent that does not "
+        "communicate. A score of 1 is full information: an agent that gets all agents' data, without privacy. A filled "
+        "marker means that the 95% interval lies above 0. A dotted marker means that a learner has too few trainings "
+        "to be called the best. "
     )
     if any(len(row.budgets) > 1 for row in rows):
         caption += (
-            "The line below the markers shows the score of the best agent without privacy, at epsilon = 10 and "
-            f"3 (ticks), and at epsilon = {SMALLEST:g} (last marker). The budget is for each agent and its whole run. "
-            f"{covered(board.task.env for board in known)} "
+            "The line below the markers shows the best agent of all kinds under a privacy budget for its whole run. "
+            "Its ticks are the scores without a budget, at epsilon = 10 and at epsilon = 3. Its marker is the score "
+            f"at epsilon = {SMALLEST:g}. {COVERAGE_NOTE} "
         )
     if any(map(private, rows)) and not all(map(private, rows)):
         unshared = [row.world for row in rows if not private(row)]
-        caption += f"Nothing is shared in {listed(unshared)}, so there is no budget. "
-    controls = [world_title(board.task.env) for board in known if board.task.control]
-    caption += f"Controls, in which no agent is ranked: {listed(controls)}. " * bool(controls)
-    caption += f"{seeds}." if seeds else "Agents are chosen on half of the seeds and evaluated on the other half."
+        caption += f"Agents share nothing in {listed(unshared)}, so there is no budget. "
+    controls = list(dict.fromkeys(world_title(board.task.env) for board in known if board.task.control))
+    caption += f"Controls, which do not count in the comparison of agents: {listed(controls)}. " * bool(controls)
+    caption += f"{seeds}." if seeds else "One half of the seeds selects the agents, and the other half evaluates them."
     wide, narrow = (Canvas(rows, narrow=narrow, named=not seeds).draw() for narrow in (False, True))
     return Plot(f"{name}_scores", wide, caption, narrow)
 
@@ -325,9 +325,9 @@ def price(boards: Sequence[Board], known: Sequence[Board], name: str) -> Plot:
     for board in known:
         worlds.setdefault(board.task.env, []).append(board)
     caption = (
-        "Score of the best agent against its privacy budget epsilon, for each size of an environment. Score 0: the "
-        "best agent that does not communicate; score 1: full information without privacy. Bars are 95% intervals, cut "
-        f"at {FLOOR:g}. {covered(worlds)}"
+        "Score of the best agent against its privacy budget epsilon, with one line for each size of the environment. "
+        "A score of 0 is that of the best agent that does not communicate, and 1 is full information, both without "
+        f"privacy. Bars are 95% intervals, cut at {FLOOR:g}. {COVERAGE_NOTE}"
     )
     order = sorted(worlds, key=lambda env: row_of(boards, worlds[env][0]).order)  # as in the first figure
     some = {env: [(label_of(one), curve(at_budgets(boards, one))) for one in worlds[env]] for env in order}

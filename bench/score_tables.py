@@ -21,16 +21,33 @@ from taciturn.bench.scores import (
 )
 from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import Table
-from taciturn.bench.tables import NONE, mean_text, number
+from taciturn.bench.tables import NONE, listed, mean_text, number
 from taciturn.bench.tasks import (
     DESIGNED,
     KINDS,
     LEARNED,
     NO_BUDGET_LIMIT,
+    PROTECTED,
     RANDOM,
     YOURS,
     sign,
+    world_title,
 )
+
+
+def coverage(results: Results) -> Table:
+    """The data that a privacy budget protects in each environment played, and the channels that it counts."""
+    rows = []
+    for env in filter(PROTECTED.__contains__, dict.fromkeys(board.task.env for board in boards(results))):
+        one = PROTECTED[env]
+        left_out = listed(one.left_out) if one.left_out else NONE
+        rows.append((world_title(env), one.protects, listed(one.channels), left_out))
+    note = (
+        "A budget bounds how much the messages on these channels reveal about the protected data, to an observer that "
+        "reads all of them. The messages on a channel that is not counted may reveal more."
+    )
+    columns = ("environment", "protected data", "channels", "channels not counted")
+    return Table("What a budget covers", columns, rows, note, words=frozenset(range(4)))
 
 
 def held_out(results: Results) -> Table:
@@ -54,8 +71,8 @@ def held_out(results: Results) -> Table:
     yours = any(row[-1] != NONE for row in rows)
     columns = ("task", "what differs", "hand-designed", "learned", *(["yours"] if yours else []))
     note = (
-        "No agent was trained in these variants of the environments, and no setting was chosen in them. Each agent is "
-        "the best of its kind in the standard task."
+        "No agent was trained or tuned in these variants of the environments. Each agent is the best of its kind in "
+        "the standard task."
     )
     return Table("Held-out tasks", columns, [row[: len(columns)] for row in rows], note, words=frozenset(range(5)))
 
@@ -88,13 +105,12 @@ def kinds_over_tasks(results: Results) -> Table:
     names = ("tasks", "mean score", "interquartile mean", "P(beats the best hand-designed)")
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
     note = (
-        "For each kind, the agent that is best in an environment's standard task plays all tasks of that environment. "
-        "P is the probability that an agent beats the best hand-designed agent on the same instances: one training of "
-        "a learner, or one seed of another agent. A tie counts one half. P is averaged over environments, without "
-        "those where the agent itself is the best hand-designed one. One half of the seeds selects agents, and the "
-        "other half evaluates them. Controls "
-        "are omitted. Brackets are 95% intervals; the mean of trainings has none, because there are too few "
-        "trainings to allow for failures."
+        "For each kind we take the agent that is best in an environment's standard task, and play it in all tasks of "
+        "that environment. P is the probability that one seed of this agent (for a learner: one training) beats the "
+        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over the environments "
+        "where the two are different agents. One half of the seeds selects the agents, and the other half evaluates "
+        "them. Controls are left out. Brackets are 95% intervals. The mean score of a learner has no interval, "
+        "because so few trainings say too little about failures."
     )
     return Table("All tasks", columns, rows, note)
 
@@ -132,14 +148,15 @@ def trainings(results: Results) -> Table:
             row = (board.label(one), str(values.size), text_of(share), middle, mean_of(board, one))
             rows.append((task_name(board.task), *row))
     note = (
-        "A training fails if it is worse than random play on average. The share that fails has the exact interval of "
-        "Clopper and Pearson. The median of the other trainings has the interval of the sign test (none below six "
-        "trainings). The mean counts a failure as random play. Its interval combines the intervals of the share and of "
-        "the others' mean, because ten trainings without a failure do not prove that none fails. All intervals have "
-        "confidence 95%."
+        "A training fails if its mean over runs is worse than random play. The share of failures has the exact "
+        "interval of Clopper and Pearson. Median and mean are in the task's measure, such as regret. The median of "
+        "the other trainings has the interval of the sign test; with fewer than six trainings there is none. The mean "
+        "counts a failure as random play. Ten trainings without a failure do not prove that none fails, so the "
+        "interval of the mean combines the interval of the share with that of the other trainings' mean. All "
+        "intervals have confidence 95%."
     )
-    columns = ("task", "learner", "trainings", "share that fails", "median of the others", "mean")
-    return Table("Training by training", columns, rows, note, words=frozenset({0, 1}))
+    columns = ("task", "learner", "trainings", "share of failures", "median without failures", "mean with failures")
+    return Table("How often trainings fail", columns, rows, note, words=frozenset({0, 1}))
 
 
 def plain_ppo(results: Results) -> Table:
@@ -166,12 +183,13 @@ def plain_ppo(results: Results) -> Table:
         "task",
         "return, random (mean)",
         "return, plain PPO (median)",
-        "earns more",
+        "higher return",
         "better measure",
         "time of a training",
     )
     note = (
-        "The return is that of one agent. Yes: more than half of the trainings are better than random play on the same "
-        "instances, in return or in the task's measure. Together the answers have confidence 95%."
+        "The return is that of one agent. 'Higher return' asks whether more than half of the trainings have a higher "
+        "return than random play on the same instances. 'Better measure' asks the same of the task's measure. The "
+        "answers jointly have confidence 95%."
     )
-    return Table("Plain PPO in its own reward", columns, rows, note, words=frozenset({0, 3, 4}))
+    return Table("Plain PPO against random play", columns, rows, note, words=frozenset({0, 3, 4}))

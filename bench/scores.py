@@ -55,7 +55,7 @@ YES, NO, OPEN = "yes", "no", "undecided"
 UNCHECKED = " (not checked for pooling)"
 LEAD = "lead over the paper's best"
 """The column of the difference in score from the best of the paper's algorithms."""
-SPARE = ("half width", "score without them", "runs", "what it covers", "mean", "runs that fail",
+SPARE = ("half width", "score without failures", "runs", "what the budget covers", "measure", "failed runs",
          "score without messages", "information", LEAD, "epsilon spent", "messages of all agents")  # fmt: skip
 """The columns of the leaderboard that a narrow terminal leaves out, the first of them first."""
 FAILS = -1.0
@@ -271,19 +271,20 @@ def who_is_best(results: Results) -> Table:
         rows.append((task_name(board.task), board.task.measure, *references, *texts, board.task.covers or NONE))
     shown = [board.task.env for board in standing(some) if not board.task.control]
     more = sorted({f"`{BENCHMARKS[env].measure}`" for env in shown if BENCHMARKS[env].higher})
-    left = {f"{world_title(env)} ({one.control})": None for env, one in BENCHMARKS.items() if one.control}
+    left = [f"In {world_title(env)} {one.control}." for env, one in BENCHMARKS.items() if one.control]
     columns = (
         "task", "measure", "no communication (0)", "full information (1)", "best, no privacy",
         "budget 10", "budget 3", "budget 1", "what the budget covers",
     )  # fmt: skip
     note = (
-        "Scores are 0 for the best non-communicating agent, and 1 for an agent with full information, both without "
-        "privacy. One half of the seeds selects the best agent, and the other half evaluates it. If both halves "
-        "select the same agent, each half evaluates the other's choice, so all seeds count. "
-        "Brackets are 95% intervals. A budget is the epsilon that an agent may spend over its whole run. "
+        "Two columns give the measure of the references, no communication and full information, both without "
+        "privacy. The other columns give scores: 0 is the first reference, and 1 is the second. Brackets are 95% "
+        "intervals. A budget is the epsilon that an agent may spend over its whole run. One half of the seeds selects "
+        "the best agent, and the other half evaluates it. If both halves select the same agent, each half evaluates "
+        "the other's choice, so all seeds count. "
         f"Saturated: the best agent scores {SATURATED:g} or more, so the task no longer separates good agents. "
         f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
-        f"Controls, not shown: {listed(list(left))}."
+        f"The table leaves out the controls. {' '.join(left)}"
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
 
@@ -307,9 +308,9 @@ def by_information(results: Results) -> Table:
             )
         rows.append((task_name(board.task), *cells))
     note = (
-        "Agents without memory act only on their present observation, as in Chen et al. and Tao et al.; in some "
-        "environments this observation contains counts. Agents with full information score 1 by definition and have no "
-        "rank."
+        "An agent without memory acts only on its current observation, as the agents of Chen et al. and of Tao et al. "
+        "do. In some environments this observation contains counts, such as those of the received replies. "
+        "Agents with full information score 1 by definition and have no rank."
     )
     columns = ("task", "best without memory", "best with memory")
     return Table("Agents with and without memory", columns, rows, note, words=frozenset(range(3)))
@@ -398,24 +399,25 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
                 score_text(lead(board, one)), *([] if free else [board.task.covers]),
             ))  # fmt: skip
     columns: tuple[str, ...] = (
-        "task", "rank", "policy", "kind", "information", "score", "half width", "runs", "runs that fail",
-        "score without them", "mean", "score without messages", "messages of all agents", "epsilon spent", LEAD,
-        *([] if free else ["what it covers"]),
+        "task", "rank", "policy", "kind", "information", "score", "half width", "runs", "failed runs",
+        "score without failures", "measure", "score without messages", "messages of all agents", "epsilon spent", LEAD,
+        *([] if free else ["what the budget covers"]),
     )  # fmt: skip
     note = (
-        "Agents are ordered by the mean over all seeds; neighbours in rank may have overlapping intervals. A learner "
-        "with too few trainings has no rank. Half width: "
-        f"half the width of the score's interval, and the core hours of more runs that would reduce it to "
-        f"{WANTED_WIDTH:g} (none for learners, who need more trainings). Runs: the number of seeds, "
-        f"or of trainings, times the runs of each. A run fails if its score is below {FAILS:g}: it loses more than "
-        "full information could gain. With fewer than five failed runs, the coverage of intervals may be below 95% "
-        "(docs/intervals.md). Score without messages: the score if the agent receives another run's messages, about "
-        "another instance, in place of its own; the difference is the value of its messages. Messages and failed "
-        "runs are those of this task (–: not counted). Epsilon spent: the accountant's epsilon of the agent "
-        "that spent most. Lead: the score minus the score of the paper's best algorithm, which one half of the seeds "
-        "selects and the other half compares; for trainings, the median with the interval of the sign test. The other "
-        "intervals of trainings allow for failures that these trainings have not shown. Agents that receive nothing "
-        "have the same score at every budget."
+        "Agents are ordered by the mean of their measure over all seeds. The intervals of neighbours in rank may "
+        "overlap. A centralised agent shares information outside the channels, and an agent that knows the truth "
+        "reads hidden variables; both have no rank, and neither has a learner with fewer than six trainings. Half "
+        f"width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, the hours of one core "
+        "follow in which further runs would reduce it to that. Runs: the number of seeds (or trainings) times the "
+        f"runs of each. Failed runs: the runs with a score below {FAILS:g}, which lose more than full information "
+        "could gain. With fewer than five failed runs, the interval may contain the true score in less than 95% of "
+        "the cases (docs/intervals.md). Score without messages: the agent's score if it receives the messages of "
+        "another run, about another instance. The score minus this number is the value of the agent's messages. "
+        "Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the score minus the "
+        "score of the paper's best algorithm. One half of the seeds selects that algorithm, and the other half gives "
+        "the lead. The lead of a learner is a median over trainings, with the interval of the sign test. All other "
+        "intervals of learners allow for failures that have not happened in these trainings. An agent that ignores "
+        "messages has the same score at every budget. A dash means that a number was not counted or does not exist."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]

@@ -662,10 +662,12 @@ def test_totals_stand_beside_what_they_cover() -> None:
     for table in (scores.leaderboard(Results(some), scores.UNDER), scores.who_is_best(Results(some))):
         assert table.rows
         assert all(gossip in row for row in table.rows)
-    assert "what it covers" not in scores.leaderboard(Results(some), scores.FREE).columns
+    (row,) = score_tables.coverage(Results(some)).rows
+    assert ", on ".join(row[1:3]) == gossip
+    assert "what the budget covers" not in scores.leaderboard(Results(some), scores.FREE).columns
     assert {row["covers"] for row in scores.rows_of(Results(some))} == {gossip}
     for plot in score_figures.plots(boards(Results(some)), "agents"):
-        assert gossip in plot.caption
+        assert score_tables.coverage(Results(some)).title in plot.caption
     task = TASKS["taciturn/Recommender-v0/standard@3"]
     assert task.covers == shop
     assert dict(task.facts)["privacy"] == (

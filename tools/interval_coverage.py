@@ -170,24 +170,26 @@ class Sampler:
 Draw = Callable[[Sampler, int, int], tuple[float, statistics.Estimate]]
 STATISTICS: dict[str, tuple[Draw, int]] = {
     "mean": (Sampler.of_mean, 1),
-    "difference, paired": (Sampler.of_difference, 1),
-    "score between two marks": (Sampler.of_score, 1),
-    "share that fails": (Sampler.of_failures, 1),
-    "median of the others": (Sampler.of_others, 1),
-    "mean, failures as random play": (Sampler.of_guarded, 1),
-    "ratio of means, paired": (Sampler.of_ratio, 1),
+    "paired difference of means": (Sampler.of_difference, 1),
+    "score between two references": (Sampler.of_score, 1),
+    "share of failed trainings": (Sampler.of_failures, 1),
+    "median of the other trainings": (Sampler.of_others, 1),
+    "mean of trainings, failures as random play": (Sampler.of_guarded, 1),
+    "paired ratio of means": (Sampler.of_ratio, 1),
     "interquartile mean": (Sampler.of_iqm, 1),
-    "P(better)": (Sampler.of_wins, 1),
+    "share of seeds won": (Sampler.of_wins, 1),
     "performance profile": (Sampler.of_profile, 1),
-    "mean, 4 tasks": (Sampler.of_mean, 4),
-    "interquartile mean, 4 tasks": (Sampler.of_iqm, 4),
-    "P(better), 4 tasks": (Sampler.of_wins, 4),
+    "mean over 4 tasks": (Sampler.of_mean, 4),
+    "interquartile mean over 4 tasks": (Sampler.of_iqm, 4),
+    "share of seeds won over 4 tasks": (Sampler.of_wins, 4),
 }
 
 
-OF_TRAININGS = ("share that fails", "median of the others", "mean, failures as random play")
+OF_TRAININGS = (
+    "share of failed trainings", "median of the other trainings", "mean of trainings, failures as random play",
+)  # fmt: skip
 FAILING = ("normal", "one in ten fails")
-LAW_FREE = ("P(better)", "performance profile")
+LAW_FREE = ("share of seeds won", "performance profile")
 """Statistics that depend on how often one score is above another alone."""
 NONE = statistics.Estimate(np.nan, np.nan, np.nan)
 
@@ -220,13 +222,13 @@ def table() -> str:
     """Markdown, in percent."""
     recorded = json.loads((RESULTS / "interval_coverage.json").read_text(encoding="utf-8"))
     columns = [str(runs) for runs in recorded["runs"]]
-    lines = [f"| statistic | scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    lines = [f"| statistic | distribution of scores | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
     for name, distributions in recorded["coverage"].items():
         for distribution, shares in distributions.items():
             lines.append(f"| {name} | {distribution} | {' | '.join(map(percent, shares.values()))} |")
     batches = recorded["batches"]
     columns = list(next(iter(batches.values())))
-    lines += ["", f"| seeds x runs of each | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    lines += ["", f"| statistic; seeds x runs of each | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
     lines += [f"| {name} | {' | '.join(map(percent, shares.values()))} |" for name, shares in batches.items()]
     return "\n".join(lines)
 

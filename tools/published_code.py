@@ -247,7 +247,7 @@ def inside(peer: str) -> None:
 def table(results: dict[str, Any]) -> str:
     """The Markdown table of all rows."""
     lines = [
-        "| peer | its function | ours | setting | agree | largest difference |",
+        "| published code | its function | our function | inputs | cases that agree | largest difference |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for peer, found in results.items():

@@ -137,13 +137,19 @@ def opening(results: Results) -> str:
     """The figure of the standing benchmark, and what it found, a question and a sentence each."""
     links = {stored_verdicts.answer(): " {doc}`The claims <papers/verdicts>`.", OWN: " {doc}`More <agents>`."}
     told = [*load_studies()["agents"].answers(results), *links]
-    lines = [f"- **{question}?** {escaped(answer)}{links.get(text, '')}"
+    lines = [f"- **{question}?**{itemised(answer)}{links.get(text, '')}"
              for text in told for question, _, answer in [text.partition("? ")]]  # fmt: skip
     first, *more = (
         "".join(f"```{{raw}} html\n:file: _static/{file}.svg\n```\n\n" for file in files) + f"{plot.caption}\n\n"
         for files, plot in zip(DRAWN, plots_of("agents"), strict=True)
     )
     return first + "\n".join(lines) + "\n\n" + "".join(more)
+
+
+def itemised(answer: str) -> str:
+    """An answer in Markdown: after its question, or as a list if it has several lines."""
+    lines = escaped(answer).split("\n")
+    return f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  - {line}" for line in lines)
 
 
 @cache

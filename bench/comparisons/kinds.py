@@ -32,7 +32,7 @@ from taciturn.bench.play import FRESH, HOW_LEARNERS_ARE_JUDGED, config
 from taciturn.bench.questions import learning
 from taciturn.bench.references import reference_for, same_runs
 from taciturn.bench.results import RUNS, Cell, Config, Group, Progress, Result, Results, canonical
-from taciturn.bench.score_tables import held_out, kinds_over_tasks, plain_ppo, trainings
+from taciturn.bench.score_tables import coverage, held_out, kinds_over_tasks, plain_ppo, trainings
 from taciturn.bench.scores import (
     FREE,
     UNDER,
@@ -217,7 +217,7 @@ class KindsOfAgents(Study):
     def tables(self, results: Results) -> list[Table]:
         tables = [leaderboard(results, FREE), leaderboard(results, UNDER)]
         if not not_ranked(results):
-            first = [who_is_best, by_information, learning, kinds_over_tasks, held_out]
+            first = [who_is_best, coverage, by_information, learning, kinds_over_tasks, held_out]
             tables = [*(make(results) for make in first), *tables, trainings(results), plain_ppo(results)]
         return [table for table in tables if table.rows]
 

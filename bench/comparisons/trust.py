@@ -208,19 +208,28 @@ class TrustStudy(Study):
                 mine = here.select(trusting_agent=place)
                 config = mine.groups[0].config
                 texts = [text_of(score(mine.select(budget=budget).groups[0])) for budget in LIMITS]
-                standings.append(
-                    [title, config["trust"], config["kind"], config["policy"], *texts, PROTECTED[env].covers]
-                )
-        budgets = [*(f"budget {budget:g}" for budget in LIMITS), "what the budget covers"]
+                standings.append([title, config["trust"], config["kind"], config["policy"], *texts])
+        budgets = [f"budget {budget:g}" for budget in LIMITS]
         note = (
-            "Score from 0 (no communication) to 1 (full information), mean over seeds with its 95% interval. "
-            "Even seeds select the best agent, and odd seeds evaluate it and give its interval. Candidates are all "
-            "agents that need at most this trust: a curator can also pass on messages that carry their own noise."
+            "Each cell has the score of the best agent, and its name. A score is a mean over seeds with its 95% "
+            "interval; 0 is no communication, and 1 is full information. Even seeds select the best agent, and odd "
+            "seeds give its score; if both select the same agent, all seeds give it. An agent that needs less trust "
+            "than a model allows is a candidate, too."
         )
         return [
-            Table("Best agent by trust model", ("world", "trust", *budgets), rows, note, frozenset(range(6))),
             Table(
-                "All agents", ("world", "trust", "kind", "agent", *budgets), standings, "", frozenset({0, 1, 2, 3, 7})
+                "Best agent by trust model",
+                ("environment", "trust", *budgets, "what the budget covers"),
+                rows,
+                note,
+                frozenset(range(6)),
+            ),
+            Table(
+                "All agents by trust model",
+                ("environment", "trust", "kind", "agent", *budgets),
+                standings,
+                "Scores are means over all seeds with their 95% intervals.",
+                frozenset(range(4)),
             ),
         ]
 

@@ -257,8 +257,8 @@ def test_what_the_page_says_of_the_noise() -> None:
     assert claims.noise_of_a_sum(2.0) == pytest.approx(scale * math.sqrt(6))
     assert settings.NOISY_ROUNDS == 210
     assert (
-        "5.5, and a sum of seven records, which is made of three blocks, a standard deviation of "
-        f"{claims.noise_of_a_sum(2.0):.1f}" in text
+        "has the scale 5.5. A sum of seven records has three blocks, so its noise has a standard deviation of "
+        f"{claims.noise_of_a_sum(2.0):.1f}." in " ".join(text.split())
     )
 
 

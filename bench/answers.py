@@ -4,9 +4,9 @@ and its page."""
 import math
 from collections.abc import Iterable, Sequence
 
-from taciturn.bench.questions import compared
+from taciturn.bench.questions import compared, trainings_needed
 from taciturn.bench.results import Group, Results
-from taciturn.bench.scores import NO, OPEN, YES, Board, boards, score_text, standing
+from taciturn.bench.scores import Board, boards, score_text, standing
 from taciturn.bench.statistics import Estimate
 from taciturn.bench.tables import listed, number
 from taciturn.bench.tasks import (
@@ -19,9 +19,6 @@ from taciturn.bench.tasks import (
     size_of,
     world_title,
 )
-
-DECIDING = 6
-"""Number of trainings from which a sign test at 95% can decide: 2 * 0.5^6 < 0.05 < 2 * 0.5^5."""
 
 
 def answers(results: Results) -> list[str]:
@@ -174,25 +171,9 @@ def trainings(results: Results) -> str:
         effect = f"{one.counted} than {rival}, by {abs(lead.value):.2f}{bounds} in the median"
         parts.append(f"{capital(world_title(board.task.env))}: {word}; {effect}.")
         fewest = min(fewest, one.leads.size)
-    if fewest < DECIDING:
-        parts.append("Fewer than six trainings cannot decide.")
+    if fewest < (needed := trainings_needed(len(parts))):
+        parts.append(f"An answer needs at least {needed} trainings.")
     return answer("Does learning beat the papers' algorithms?", parts)
-
-
-def learns(results: Results) -> str:
-    """The answer of `trainings` in one sentence, with the environments grouped by answer."""
-    parts: dict[str, list[str]] = {YES: [], NO: [], OPEN: []}
-    for board, one, word in compared(results).values():
-        lead = one.lead
-        bounds = "" if math.isnan(lead.low) else f" [{abs_text(lead)}]"
-        rival = short(board, one.rival)
-        effect = f"{one.counted} than {rival}, by {abs(lead.value):.2f}{bounds}"
-        parts[word].append(f"{world_title(board.task.env)} ({effect})")
-    names = {YES: "yes in", NO: "no in", OPEN: "not decided in"}
-    return sentence(
-        "Does learning beat the papers' algorithms?",
-        [f"{names[word]} {listed(some)}" for word, some in parts.items() if some],
-    )
 
 
 def abs_text(lead: Estimate) -> str:

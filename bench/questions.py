@@ -9,6 +9,7 @@ A design that allows neither a yes nor a no answers nothing: `benchmarks/power.p
 smallest p-value and the smallest effect that its design can show, and fails if there is such a design.
 """
 
+import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -98,6 +99,11 @@ def compared(results: Results) -> dict[str, tuple[Board, Comparison, str]]:
     return {env: (board, one, answers[env]) for env, (board, one) in pairs.items()}
 
 
+def trainings_needed(questions: int) -> int:
+    """The least number of trainings with which a family of so many questions can get an answer, if all agree."""
+    return next(number for number in itertools.count(1) if questions * 2 * 0.5**number < LEVEL)
+
+
 def learning(results: Results) -> Table:
     """The lead of each environment's best learner over the best agent of each kind, and whether it beats the paper's
     algorithms."""
@@ -127,8 +133,8 @@ def learning(results: Results) -> Table:
         "table gives the median lead over trainings, with the interval of the sign test. One half of the seeds selects "
         "both agents, and the other half compares them. We test only the lead over the paper's best algorithm. The "
         "answer is yes if more than half of the trainings are better than that algorithm, and no if more than half are "
-        "worse. Fewer than six trainings cannot decide. The answers for all environments jointly have confidence 95% "
-        "(Holm 1979)."
+        f"worse. This takes at least {trainings_needed(len(answers))} trainings. The answers for all environments "
+        "jointly have confidence 95% (Holm 1979)."
     )
     columns = (
         "task", "learner", "score", "lead over the paper's best", "trainings", "beats the paper's algorithms",

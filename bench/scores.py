@@ -156,8 +156,10 @@ class Board(NamedTuple):
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
 
     def too_few(self, group: Group) -> bool:
-        """Whether a group has too few trainings to be called the best: each half must give an interval."""
-        return trained(group) and group.seeds.size < 2 * statistics.FEWEST
+        """Whether a group has too few trainings to be called the best: each half must give an interval, and together
+        they must exclude failures that would take a mean above 0 below it."""
+        score = self.score(group) or Estimate(0.0, 0.0, 0.0)
+        return trained(group) and (group.seeds.size < 2 * statistics.FEWEST or score.value > 0 >= score.low)
 
     def fairly(self, best: Group, *kinds: str, information_: str | None = None) -> Group:
         """The seeds that may evaluate the choice of `best`: the other half; or all, if the other half chooses the same,
@@ -406,18 +408,18 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Agents are ordered by the mean of their measure over all seeds. The intervals of neighbours in rank may "
         "overlap. A centralised agent shares information outside the channels, and an agent that knows the truth "
-        "reads hidden variables; both have no rank, and neither has a learner with fewer than six trainings. Half "
-        f"width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, the hours of one core "
-        "follow in which further runs would reduce it to that. Runs: the number of seeds (or trainings) times the "
-        f"runs of each. Failed runs: the runs with a score below {FAILS:g}, which lose more than full information "
-        "could gain. With fewer than five failed runs, the interval may contain the true score in less than 95% of "
-        "the cases (docs/intervals.md). Score without messages: the agent's score if it receives the messages of "
-        "another run, about another instance. The score minus this number is the value of the agent's messages. "
-        "Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the score minus the "
-        "score of the paper's best algorithm. One half of the seeds selects that algorithm, and the other half gives "
-        "the lead. The lead of a learner is a median over trainings, with the interval of the sign test. All other "
-        "intervals of learners allow for failures that have not happened in these trainings. An agent that ignores "
-        "messages has the same score at every budget. A dash means that a number was not counted or does not exist."
+        "reads hidden variables; both have no rank. A learner has none if its trainings are too few to exclude "
+        "failures that would take its score below 0. Half width: half the width of the score's interval. If it is "
+        f"above {WANTED_WIDTH:g}, the hours of one core follow in which further runs would reduce it to that. Runs: "
+        "the number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score below "
+        f"{FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the interval "
+        "may contain the true score in less than 95% of the cases (docs/intervals.md). Score without messages: the "
+        "agent's score if it receives the messages of another run, about another instance. The difference is the "
+        "value of messages. Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the "
+        "score minus the score of the paper's best algorithm. One half of the seeds selects that algorithm, and the "
+        "other half gives the lead. The lead of a learner is a median over trainings, with the interval of the sign "
+        "test. All other intervals of learners allow for failures that have not happened in these trainings. An agent "
+        "that ignores messages has the same score at every budget."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]
@@ -460,9 +462,8 @@ def failed(board: Board, group: Group) -> tuple[str, str]:
         return NONE, NONE
     bad = scores < FAILS
     rest = np.array([row[~wrong].mean() for row, wrong in zip(scores, bad, strict=True) if not wrong.all()])
-    return f"{bad.mean():.2%} ({number(int(bad.sum()))})", score_text(statistics.mean(rest)) if len(rest) == len(
-        scores
-    ) else NONE
+    without = score_text(statistics.mean(rest)) if len(rest) == len(scores) else NONE
+    return f"{bad.mean():.2%} ({number(int(bad.sum()))})", without
 
 
 def width_text(score: Estimate | None, group: Group) -> str:
@@ -474,7 +475,7 @@ def width_text(score: Estimate | None, group: Group) -> str:
     if wide <= WANTED_WIDTH or trained(group):
         return number(wide)
     hours = float(group.wall_seconds.sum()) / 3600 * (wide / WANTED_WIDTH) ** 2
-    return f"{number(wide)} ({number(hours)} h)"
+    return f"{number(wide)} ({float(f'{hours:.2g}'):,g} h)"
 
 
 def runs_text(board: Board, group: Group) -> str:

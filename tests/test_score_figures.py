@@ -138,15 +138,18 @@ def test_learners_of_too_few_trainings_are_marked(rows: list[Row]) -> None:
 
 
 def test_few_trainings_are_those_of_the_stored_results(some: list[Board], rows: list[Row]) -> None:
-    """A learner needs six trainings, three to choose it and three to evaluate it."""
+    """A learner needs six trainings, three to choose it and three to evaluate it; and a mean above 0 needs as many as
+    put its interval above 0."""
     few = {(row.world, best.name): best.few for row in rows for best in row.kinds}
-    counts = {
-        (world_title(board.task.env), board.label(group).partition(" (")[0]): (group.seeds.size, group.config["kind"])
-        for board in some
-        if board.task.name == STANDARD and board.task.budget == NO_BUDGET_LIMIT
-        for group in board.groups
-    }
-    assert {one: size < 6 and kind in LEARNED for one, (size, kind) in counts.items() if one in few} == few
+    expected = {}
+    for board in some:
+        if board.task.name == STANDARD and board.task.budget == NO_BUDGET_LIMIT:
+            for group in board.groups:
+                score = board.score(group)
+                unsure = group.seeds.size < 6 or (score is not None and score.low <= 0 < score.value)
+                name = board.label(group).partition(" (")[0]
+                expected[world_title(board.task.env), name] = group.config["kind"] in LEARNED and unsure
+    assert {one: expected[one] for one in few} == few
     assert len(set(few.values())) == 2  # both happen
 
 

@@ -43,7 +43,9 @@ def best(some: Sequence[Board]) -> str:
         if score.low > 0:
             agent = short(board, winner)
             left_out = PROTECTED[board.task.env].left_out if budget != NO_BUDGET_LIMIT else ()
-            partly = f" (this budget does not count the channel `{listed(left_out)}`)" if left_out else ""
+            partly = (
+                f" (this budget does not count the messages on the channel `{listed(left_out)}`)" if left_out else ""
+            )
             text = f"{agent} scores {by_size(some, board, agent)}{partly}"
         parts.append(f"{capital(world_title(board.task.env))}: {text}.")
     return answer(f"Who is best {at(budget)}?", parts)
@@ -133,7 +135,7 @@ def fronts(some: Sequence[Board]) -> str:
         texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
-        result.append("These agents score at least 0, and no agent with as few messages scores more.")
+        result.insert(0, "An agent is listed if no other agent scores more with as few messages, or fewer.")
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
 

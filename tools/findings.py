@@ -22,7 +22,7 @@ from taciturn.bench.comparisons.trust import (
     champion,
     size_in_words,
 )
-from taciturn.bench.questions import compared
+from taciturn.bench.questions import compared, trainings_needed
 from taciturn.bench.scores import MEMORYLESS, Board, boards, score_text, standing
 from taciturn.bench.study import Verdict
 from taciturn.bench.tables import listed
@@ -93,7 +93,7 @@ def chen2021() -> str:
             "epsilon = 3",
         ),
         (
-            "rounds of PPCL until 90% of agents prefer it, minus rounds of CBL without noise",
+            "rounds until 90% of agents prefer it: PPCL, minus CBL, which learns from answers without noise",
             "chen2021-6",
             rounds,
             "until 90%",
@@ -117,7 +117,11 @@ def tao2023() -> str:
     rows = claims(
         ("regret of the algorithm as written, with noise of epsilon = 1", "tao2023-4", bound, "epsilon = 1"),
         ("regret without noise", "tao2023-4", "Without noise"),
-        ("regret with fresh noise on each copy, and one estimate for all agents", "tao2023-variants", fresh),
+        (
+            "regret if each copy has fresh noise, and all agents share one estimate of the popularities",
+            "tao2023-variants",
+            fresh,
+        ),
     )
     return f"""\
 {rows}
@@ -140,7 +144,7 @@ def li2022() -> str:
         ("regret with 4 rounds over that with 5 rounds, T = 10^5", "li2022-6", rounds, "T = 10^5"),
         ("the same, T = 10^4 (which the text implies)", "li2022-6", rounds, "T = 10^4"),
         (
-            "effect of the privacy noise on the length of exploration, over the effect of sampling (epsilon = 0.1)",
+            "part of the exploration length due to privacy noise, over the part due to sampling (epsilon = 0.1)",
             "li2022-4",
             "Section IV-C1",
             "epsilon = 0.1",
@@ -148,8 +152,8 @@ def li2022() -> str:
     )
     return f"""\
 {rows}
-The order of the curves holds in most figures. By the theorems a message is (M epsilon)-DP, where M is the number of
-agents; the figures plot epsilon.
+The order of the curves holds in most figures. By the theorems a message is (M epsilon)-DP for M agents; the axes of
+the figures show epsilon, without the factor M.
 """
 
 
@@ -180,19 +184,20 @@ def jiang2020() -> str:
 With 1,000 individuals the ratio is {few:.2f}. Theorem 1 prints the bound as g' A (equation 2.13). This is true but
 far too weak: equation 2.19 has g' / A.
 
-- No individual gains by another choice than the target, whatever the individual believes, as long as nobody tries to
-  change the winner. With few individuals this can pay.
-- There is a second equilibrium: all individuals give up no privacy.
-- The theorem does not cover costs proportional to log(1 + eps). They can break the result. With M values and many
-  individuals, 0 is better than a target e if log(1 + e) > e (e + M) / ((1 + e) M). This holds for e = 1 and M = 4, but
-  not for e = 2 and M = 3.
+- The platform announces a target epsilon and pays for the most frequent report. No individual gains by an epsilon other
+  than the target, unless its own report can change which one is most frequent. With few individuals this can pay.
+- There is a second equilibrium: all individuals choose epsilon = 0.
+- The theorem does not cover costs proportional to log(1 + epsilon). With such costs, many individuals and data of M
+  values, an individual does better with epsilon = 0 than with the target e if log(1 + e) > e (e + M) / ((1 + e) M).
+  This holds for e = 1 and M = 4, but not for e = 2 and M = 3.
 
 ### Chapter 3: when to end a round
 
 {rounds}
-The optimal rule is ({best}). The paper's rule (10, 8) reaches {rate:.1f}% of the optimal rate. The stated model gives
-the paper's round times and its upper bound of the rate. The paper's thresholds need clients that are always ready, and
-its optimal rate needs a queue that is never empty. We found no derivation of its lower bound.
+The server waits for updates while it has fewer than k* of them, or fewer than k0* if no update is in the queue for
+upload. The paper's thresholds (10, 8) reach {rate:.1f}% of the rate of ({best}). The stated model gives the paper's
+round times and its upper bound of the rate. We get the paper's thresholds only if clients are always ready, and its
+optimal rate only if the queue is never empty. We found no derivation of its lower bound.
 """
 
 
@@ -248,12 +253,13 @@ def zhou2021() -> str:
     )
     return f"""\
 The paper's data are not available, so our data are synthetic: compare orders, not numbers. Our runs have 1,000
-rounds, or 210 with noise on shared data; the paper's have 70,000. The rows are for the reward `peak`, contexts of two
-dimensions, and agents that request data after a feedback below 0.5.
+rounds, or 210 with noise on shared data; the paper's have 70,000. The rows are for mean rewards with one peak (`peak`),
+contexts of two dimensions, and agents that request data after a feedback below 0.5.
 
 {rows}
-A feedback costs epsilon for every agent that asks for it, and again in each smaller cell. A request also reveals that
-a feedback was poor, at any epsilon. More connections and more requests lower the regret, as in the paper.
+A feedback costs epsilon for every agent that requests it, and again whenever its cell of the partition is split. A
+request also reveals that a feedback was poor, at any epsilon. More connections and more requests lower the regret, as
+in the paper.
 """
 
 
@@ -276,8 +282,8 @@ def azize2022() -> str:
     )
     return f"""\
 {rows}
-With the paper's parameters AdaP-KLUCB has the lowest regret of its algorithms. Most of this regret is due to alpha =
-3.1, which the proof needs: the regret is {adaptive:,.0f}, and {bolder:.0f} with alpha = 0.3. The newer DP-KLUCB has
+With the paper's parameters AdaP-KLUCB has the lowest regret of its algorithms. The proof needs the parameter
+alpha = 3.1, which gives a regret of {adaptive:,.0f}; alpha = 0.3 gives {bolder:.0f}. The newer DP-KLUCB has
 {younger:.0f}, and the asymptotic lower bound is {least:.0f}.
 """
 
@@ -335,7 +341,9 @@ def budgets() -> str:
         names = dict.fromkeys(name.partition(" (")[0] for name, _ in best)
         lines.append((place(board), *map(score_text, scores), ", then ".join(names)))
         (pays if scores[-1].low > 0 else lost).append(place(board))
-    helps = "in every task" if not lost else f"in {listed(pays or ['no task'])}, and not in {listed(lost)}"
+    helps = (
+        "in every task of this table" if not lost else f"in {listed(pays or ['no task'])}, and not in {listed(lost)}"
+    )
     return table(("task", "without privacy", "budget 10", "budget 3", "budget 1", "best agent"), lines) + (
         f"\nAt a budget of 1, communication helps significantly {helps}. {without_memory(some)} {search()}\n"
     )
@@ -346,8 +354,9 @@ def search() -> str:
     tuning = json.loads((RESULTS / "tuning.json").read_text(encoding="utf-8"))
     tried = [len(one["tried"]) for one in tuning["entries"].values()]
     return (
-        f"Settings were tuned on other seeds: at most {tuning['budget']['trials']} settings for each agent and task "
-        f"(median {statistics.median(tried):.0f}), within {tuning['budget']['seconds']:g} s of a core. `Listener`, "
+        "Settings were tuned on other seeds. For each agent and task the search tried at most "
+        f"{tuning['budget']['trials']} settings (median {statistics.median(tried):.0f}), in at most "
+        f"{tuning['budget']['seconds']:g} s of a core in all. `Listener`, "
         "`BlockListener`, `DividedPlan` and `GrowingSchedule` started from settings found by hand; no other agent did."
     )
 
@@ -360,7 +369,10 @@ def without_memory(some: list[Board]) -> str:
         score = None if best is None else board.evaluated(best, information_=MEMORYLESS)
         if best is not None and score is not None and "preference" in BENCHMARKS[board.task.env].receives:
             parts.append(f"{score.value:.2f} in {place(board)} ({board.label(best).partition(' (')[0]})")
-    return f"The best agents without memory score {listed(parts)}, without privacy."
+    return (
+        "Agents without memory act only on their current observation. Without privacy the best of them score "
+        f"{listed(parts)}."
+    )
 
 
 def trust() -> str:
@@ -383,6 +395,11 @@ def trust() -> str:
     add("gossip_bandit_v0", 1.0, answers)
     add(TRAINING, 10.0, training)
     return table(("environment", "budget", "agents trust", "score of the best agent"), lines)
+
+
+def needed() -> int:
+    """The number of trainings that an answer on learning takes."""
+    return trainings_needed(len(compared(stored("agents")[1])))
 
 
 def learned() -> str:
@@ -426,6 +443,7 @@ More in {{doc}}`trust`. In federated training a score of 0 is a client that trai
 {trust()}
 ### Learning
 
-The lead is in score, over the best algorithm of the paper; more in the [leaderboard](leaderboard.md).
+The lead is in score, over the best algorithm of the paper. An answer needs at least {needed()} trainings, even
+if all of them are better. More in the [leaderboard](leaderboard.md).
 
 {learned()}"""

@@ -186,8 +186,10 @@ STATISTICS: dict[str, tuple[Draw, int]] = {
 
 
 OF_TRAININGS = (
-    "share of failed trainings", "median of the other trainings", "mean of trainings, failures as random play",
-)  # fmt: skip
+    "share of failed trainings",
+    "median of the other trainings",
+    "mean of trainings, failures as random play",
+)
 FAILING = ("normal", "one in ten fails")
 LAW_FREE = ("share of seeds won", "performance profile")
 """Statistics that depend on how often one score is above another alone."""

@@ -213,8 +213,8 @@ class TrustStudy(Study):
         note = (
             "Each cell has the score of the best agent, and its name. A score is a mean over seeds with its 95% "
             "interval; 0 is no communication, and 1 is full information. Even seeds select the best agent, and odd "
-            "seeds give its score; if both select the same agent, all seeds give it. An agent that needs less trust "
-            "than a model allows is a candidate, too."
+            "seeds give its score; if odd seeds would select the same agent, all seeds give its score. An agent that "
+            "needs less trust than a model allows is a candidate, too."
         )
         return [
             Table(

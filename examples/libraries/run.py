@@ -179,7 +179,7 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
     if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
     forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
-    return [*text, f"Interfaces in the table of environments: {'; '.join(forms)}.", ""] if forms else text
+    return [*text, f"The table of environments uses these interfaces: {'; '.join(forms)}.", ""] if forms else text
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
@@ -191,17 +191,17 @@ def blocks(lines: list[str]) -> list[list[str]]:
 INTRODUCTION = """# Learning libraries
 
 Each example trains an agent with a library in an environment of this package. `taciturn.simulate` then evaluates this agent and, for
-comparison, a policy of the package ({{doc}}`agents`). `python examples/libraries/run.py` runs the examples and writes this page from
-`examples/libraries/results.json`. These results are from {processor} ({cpus} cores, shared with other work), with Python {python}. The
-trainings take about a minute and show that the library can be used. They are too short to compare libraries, so the page omits their scores
-({{doc}}`leaderboard` has full trainings). Flower trains no agents; in its example, agents of this package decide when a round ends.
+comparison, a policy of the package ({{doc}}`agents`). The trainings take about a minute. This is too short to compare libraries, so the page
+omits their scores ({{doc}}`leaderboard` has full trainings). Flower trains no agents: in its example, an agent decides when a round of
+federated training ends.
 
-*Glue lines* adapt the library to this package; one of the library's own environments would not need them. *Seconds* is the time of the whole
-example: start, training and evaluation.
+`python examples/libraries/run.py` runs the examples and writes this page. The results are from {processor} ({cpus} cores, shared with
+other work), with Python {python}. *Lines* counts the lines of an example. *Glue lines* are those that an environment of the library itself
+would not need. *Seconds* is the time of the whole example: start, training and evaluation.
 """  # noqa: E501 - a page's own lines
-WORLDS = """The table has the number of actions per second, summed over all agents, of random agents (RLlib and sb3-contrib: of learning
-agents) through each library's own classes, with 4 parallel replicas if the interface has them. A library without an interface for many agents
-controls one agent, and a policy of the package plays the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
+WORLDS = """The table has actions per second, summed over all agents. Each library plays the environments through its own classes, in 4 parallel
+replicas if the interface allows this. Agents act at random; in RLlib and sb3-contrib they learn. A library without an interface for many
+agents controls one agent, and a policy of the package plays the others (`gymnasium.make(..., others=...)`)."""  # noqa: E501 - a page's own lines
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""AgileRL: PPO is trained on the vector form, and its `get_action` is the policy.
+"""AgileRL: PPO trains on the vector form, and its `get_action` is the policy.
 
 AgileRL pins tensordict 0.13 and PettingZoo below 1.27, so it needs a separate Python environment. It also imports peft,
-even without its extra for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action` draws
-actions at random, as in training. The library's PettingZoo processes drop the axis of a one-dimensional Box action, and
-the elicitation environment then refuses the action.
+even without its extra for language models ([upstream](https://github.com/AgileRL/AgileRL/pull/450)). `get_action`
+samples actions, as in training. With many agents, AgileRL drops the axis of a one-dimensional Box action, and the
+elicitation environment then refuses the action (note 1).
 """
 
 import gymnasium

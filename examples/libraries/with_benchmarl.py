@@ -1,6 +1,6 @@
-"""BenchMARL: MAPPO is trained in an environment of many agents, and the policy of the experiment plays unchanged.
+"""BenchMARL: MAPPO trains in an environment with many agents, and the experiment's policy is the policy.
 
-BenchMARL needs a class for each new task, which is the glue here. The class derives from BenchMARL's PettingZoo task.
+BenchMARL needs a class for each new task. Here this class is the glue; it derives from BenchMARL's PettingZoo task.
 BenchMARL 1.5.2 needs TorchRL below 0.12, because 0.13 [removed](https://github.com/TorchTrade/torchtrade/pull/231) a
 name that it imports.
 """

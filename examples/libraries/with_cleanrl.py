@@ -1,6 +1,7 @@
-"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the script steps the environment's array form.
+"""PPO in one file, as CleanRL writes it, on `gymnasium.make_vec`: the script steps a vector environment of Gymnasium.
 
-Copy this script and change it, as one does with CleanRL's. In autoreset mode NEXT_STEP it skips the step after an end.
+Copy this script and change it, as you would a script of CleanRL. After the end of a run, Gymnasium's autoreset takes
+one step (mode NEXT_STEP), which the script skips.
 """
 
 import gymnasium

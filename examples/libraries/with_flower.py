@@ -1,6 +1,7 @@
-"""Flower: agents of this package decide when its rounds of real training end, compared with FedAvg with a timeout.
+"""Flower: an agent of this package decides when each round of training ends. Another run has a timeout instead.
 
-All use the virtual clock of `taciturn.flower`. Lines with '(world)' are means of 20 runs of `federated_training_v0`.
+Times are those of a virtual clock (`taciturn.flower`). For comparison, lines with '(world)' are means of 20 runs in the
+environment `federated_training_v0`.
 """
 
 import logging

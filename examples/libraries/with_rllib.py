@@ -1,8 +1,8 @@
-"""RLlib (new API stack): a prefix registers the worlds in every remote worker, and the checkpoint is the policy.
+"""RLlib (new API stack): a prefix registers the environments in each worker, and the checkpoint is the policy.
 
-The prefix is Gymnasium's `module:id`. A checkpoint with an `env_to_module_connector`, such as a filter of observations,
-is refused, because the input of its RLModules is not the observation itself. Ray starts workers at niceness 15: on a
-busy machine, set `RAY_worker_niceness=0`.
+Gymnasium imports the module before the colon of `module:id`, and this registers the environments. taciturn refuses a
+checkpoint with an `env_to_module_connector`, such as a filter of observations, because the input of its RLModules is
+not the observation itself. Ray starts workers at niceness 15: on a busy machine, set `RAY_worker_niceness=0`.
 """
 
 from tempfile import mkdtemp

@@ -1,9 +1,9 @@
-"""Stable-Baselines3: every agent of every replica is a row of one VecEnv, and the saved file is the policy.
+"""Stable-Baselines3: each agent in each replica is a row of one VecEnv, and the saved file is the policy.
 
-`VecNormalize` stores its statistics in a separate file; `taciturn` uses them if they are saved as `vecnormalize.pkl` in
+`VecNormalize` stores its statistics in a separate file. `taciturn` uses them if you save them as `vecnormalize.pkl` in
 the folder of the model. Train for 65,536 steps or more: after 8,192 steps the same model is worse than random play
-(`docs/recipes.md`). Agents of several roles need `Controlled`; where agents act one at a time (the gossip bandit), a
-row is not the trajectory of one agent.
+(`docs/recipes.md`). If an environment has several roles, use `taciturn.envs.core.Controlled`, which leaves one of them
+to the model. In the gossip bandit agents act one at a time, so a row is not the trajectory of one agent.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""skrl: PPO is trained on the vector form, and the layers of its policy network are the policy."""
+"""skrl: PPO trains on the vector form, and the layers of its policy network are the policy."""
 
 import gymnasium
 from skrl.agents.torch import ExperimentCfg

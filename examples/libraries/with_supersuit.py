@@ -1,7 +1,7 @@
-"""SuperSuit: wrappers pad different spaces to one size, clip actions, and make a row of a VecEnv of each agent.
+"""SuperSuit: wrappers pad different spaces to one size, clip actions, and turn each agent into a row of a VecEnv.
 
-Padding works on Box and Discrete spaces only. Agents with equal spaces need no padding; here these are the agents with
-MultiDiscrete actions.
+Padding works only for Box and Discrete spaces. The agents of the social bandit have MultiDiscrete actions. Their spaces
+are equal, so they need no padding.
 """
 
 import supersuit

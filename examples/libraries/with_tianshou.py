@@ -1,4 +1,4 @@
-"""Tianshou: PPO is trained on the Gymnasium form, and its actor is the policy."""
+"""Tianshou: PPO trains on the Gymnasium form, and its actor is the policy."""
 
 import gymnasium
 import torch

@@ -433,7 +433,7 @@ KNOWN = {"certified": 1.0, "claimed": 3.0, "cap": 5.0, "expected": math.inf, "sp
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "the attack is weaker than the best test"),
+        ({}, "the attack is weaker than the best possible test"),
         ({"certified": 2.5}, ""),
         ({"claimed": math.inf}, "epsilon is infinite"),
         ({"cap": 2.9}, "this number of trials certifies at most 2.900"),

@@ -146,15 +146,15 @@ class Leakage(Study):
                 lines.append([*described(group), *known])
             if lines:
                 heads = (
-                    "world",
+                    "environment",
                     "policy",
                     "mechanism",
                     "certified",
                     "claimed",
-                    "of the claim",
+                    "certified / claimed",
                     "cap",
                     "verdict",
-                    "what limits it",
+                    "reason for a low bound",
                 )
                 words = frozenset({0, 1, 2, 7, 8})
                 found.append(Table(title, heads, lines, f"{note} {self.confidence(len(lines))}", words))
@@ -163,7 +163,7 @@ class Leakage(Study):
     def confidence(self, lines: int) -> str:
         """A summary of all bounds of a table."""
         return (
-            f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence "
+            f"Each bound holds with confidence {CONFIDENCE:.1%}, and all {lines} bounds together with confidence "
             f"{1 - (1 - CONFIDENCE) * lines:.1%}."
         )
 
@@ -193,9 +193,11 @@ class Leakage(Study):
 ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
-        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap` is the bound that an attack without errors "
-        "would certify from the same number of runs; a claimed epsilon that is not below it cannot be refuted "
-        "(no power).",
+        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`, and the "
+        "accountant gives `claimed` in the run that spends most. A trial is a run, and `cap` is the bound that an attack "
+        "without errors would certify from the same number of trials. The verdict is `no power` if the claimed epsilon "
+        "is not below `cap`, because no attack on that many trials could refute it. The last column explains bounds "
+        f"below {ENOUGH:.0%} of the claim.",
     ),
     "messages": (
         "The best test of a transcript",
@@ -231,7 +233,7 @@ def limit(group: Group) -> str:
     if moved < ENOUGH:
         reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
-        reasons.append("the attack is weaker than the best test" if np.isinf(expected) else "the number of trials")
+        reasons.append("the attack is weaker than the best possible test" if np.isinf(expected) else "the number of trials")
     return "; ".join(reasons)
 
 

@@ -193,16 +193,17 @@ class Leakage(Study):
 ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
-        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`, and the "
-        "accountant gives `claimed` in the run that spends most. A trial is a run, and `cap` is the bound that an attack "
-        "without errors would certify from the same number of trials. The verdict is `no power` if the claimed epsilon "
-        "is not below `cap`, because no attack on that many trials could refute it. The last column explains bounds "
-        f"below {ENOUGH:.0%} of the claim.",
+        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`, and "
+        "the accountant gives `claimed` in the run that spends most. A trial is a run, and `cap` is the bound that an "
+        "attack without errors would certify from the same number of trials. The verdict is `no power` if the claimed "
+        "epsilon is not below `cap`, because no attack on that many trials could refute it. The last column explains "
+        f"bounds below {ENOUGH:.0%} of the claim.",
     ),
     "messages": (
         "The best test of a transcript",
-        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, by privacy loss distributions. The "
-        "agent sends one of the two most distant messages throughout, and the attacker knows both.",
+        f"Epsilons are for the whole run, at delta = {LARGE_DELTA:g} and user level. The accountant composes them by "
+        "privacy loss distributions. The attacked agent sends one of the two most distant messages throughout. The "
+        "attacker knows both messages and guesses by the likelihood ratio of the whole transcript.",
     ),
     "one run": (
         "One run with every client as a canary",
@@ -233,7 +234,8 @@ def limit(group: Group) -> str:
     if moved < ENOUGH:
         reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
-        reasons.append("the attack is weaker than the best possible test" if np.isinf(expected) else "the number of trials")
+        weak = "the attack is weaker than the best possible test"
+        reasons.append(weak if np.isinf(expected) else "the number of trials")
     return "; ".join(reasons)
 
 

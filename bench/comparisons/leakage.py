@@ -200,15 +200,17 @@ ATTACKS = {
         f"bounds below {ENOUGH:.0%} of the claim.",
     ),
     "messages": (
-        "The best test of a transcript",
-        f"Epsilons are for the whole run, at delta = {LARGE_DELTA:g} and user level. The accountant composes them by "
-        "privacy loss distributions. The attacked agent sends one of the two most distant messages throughout. The "
-        "attacker knows both messages and guesses by the likelihood ratio of the whole transcript.",
+        "The best possible test of a transcript",
+        f"Epsilons are for the whole run, at delta = {LARGE_DELTA:g} and user level. The accountant computes "
+        "`claimed` by privacy loss distributions. The attacked agent sends one of the two most distant messages "
+        "throughout. The attacker knows both messages and guesses by the likelihood ratio of the whole transcript. A "
+        "smaller delta would need more runs.",
     ),
     "one run": (
         "One run with every client as a canary",
-        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap` "
-        "is the bound from guesses without errors.",
+        f"Epsilons are at delta = {DELTA:g} and user level. The attacker reads a single run with {CANARIES:,} clients. "
+        "Every client is a canary: its updates point in one of two opposite directions, and the attacker guesses which "
+        "one. A trial is a client, and `cap` is the bound that guesses without errors would certify.",
     ),
 }
 
@@ -226,7 +228,7 @@ def limit(group: Group) -> str:
     if claimed >= cap:
         reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("one run: a rare event might reveal all canaries together")
+        reasons.append("the bound allows for a rare event that reveals all canaries together")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:
@@ -235,7 +237,7 @@ def limit(group: Group) -> str:
         reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
         weak = "the attack is weaker than the best possible test"
-        reasons.append(weak if np.isinf(expected) else "the number of trials")
+        reasons.append(weak if np.isinf(expected) else "too few trials")
     return "; ".join(reasons)
 
 

@@ -102,13 +102,13 @@ class SocialRecommender(Study):
         ]
         columns = (
             "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer",
-            "epsilon on statistics and counts", "epsilon on all channels", "seconds",
+            "epsilon on statistics and counts (selection left out)", "epsilon on all channels", "seconds",
         )  # fmt: skip
         note = (
-            "Means over trainings, or over seeds for policies without training, with 95% intervals in brackets. A run is "
-            "worse than random if random play has less regret on the same instance with the same contexts. Epsilons are "
-            f"for a whole run. The first covers {COVERS}; the second covers one feedback's value on all channels. "
-            "Seconds are per cell, which is one training, if there is one, and its runs."
+            "Means over trainings, or over seeds for policies without training, with 95% intervals in brackets. A run "
+            "is worse than random if random play has less regret on the same instance with the same contexts. Epsilons "
+            f"are for a whole run. The first covers {COVERS}. The second covers one feedback's value on all channels. "
+            "Seconds are for one training, or one seed, with its runs."
         )
         return [
             Table("Regret and its cost", columns, rows, note, frozenset({0, 1})),

@@ -54,7 +54,7 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
     means = (
         "Values are means over seeds. With three seeds or more, brackets show 95% intervals, each for one value alone."
     )
-    note = f"The score is {score.title} ({score.direction}). {means} Wall time is for one training or seed."
+    note = f"The score is {score.title} ({score.direction}). {means} Wall time is per configuration and seed."
     if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:
         note += f" Epsilons named after a method of composition are for a whole run, {COVERS}."
     many = (

@@ -140,7 +140,7 @@ class Leakage(Study):
             for group in groups:
                 certified, claimed, cap = (float(group.metrics[name][0]) for name in ("certified", "claimed", "cap"))
                 held = "holds" if claimed < cap else "no power"
-                verdict = "no finite budget" if np.isinf(claimed) else "refuted" if certified > claimed else held
+                verdict = "no finite claim" if np.isinf(claimed) else "refuted" if certified > claimed else held
                 share = "" if np.isinf(claimed) else f"{certified / claimed:.0%}" if claimed else "-"
                 known = (number(certified), number(claimed), share, number(cap), verdict, limit(group))
                 lines.append([*described(group), *known])

@@ -51,19 +51,21 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         shown = {score.metric, *privacy(group), *messages(group)}
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
-    means = "Means over seeds, with separate 95% intervals in brackets from three seeds on"
-    note = f"{score.title}: {score.direction}. {means}; wall time is per cell."
+    means = (
+        "Values are means over seeds. With three seeds or more, brackets show 95% intervals, each for one value alone."
+    )
+    note = f"The score is {score.title} ({score.direction}). {means} Wall time is per configuration and seed."
     if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:
         note += f" Epsilons named after a method of composition are for a whole run, {COVERS}."
     many = (
-        f"The p-values are of paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
+        f"The p-values are from paired tests of the mean difference, corrected for the {len(corrected)} comparisons of "
         "this table (Holm 1979)."
     )
-    paired = f"{means}; comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
+    paired = f"{means} Comparisons with the reference are paired by seed. {many if corrected else ''}".rstrip()
     tables = [
         _table("Results", note, study, results, main),
         _table("Statistical certainty", paired, study, results, certainty),
-        _table("Other measures", f"{means}.", study, results, rest),
+        _table("Other measures", means, study, results, rest),
         _overall(study, results),
         runs_table(study, results),
     ]
@@ -83,7 +85,10 @@ def runs_table(study: Study, results: Results) -> Table:
         wrong = group.metrics.get("wrong_option")
         return found if wrong is None else found | {"runs that end on a wrong option": f"{100 * wrong.mean():.1f}%"}
 
-    note = f"{study.score.title}, run by run; the interval is over trainings (policies that do not learn: over seeds)."
+    note = (
+        f"The score of single runs is {study.score.title}. Intervals are over trainings, or over seeds for policies "
+        "without training."
+    )
     return _table("Single runs", note, study, results, row)
 
 

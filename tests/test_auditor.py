@@ -433,12 +433,12 @@ KNOWN = {"certified": 1.0, "claimed": 3.0, "cap": 5.0, "expected": math.inf, "sp
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "the attack is weaker than the best test"),
+        ({}, "the attack is weaker than the best possible test"),
         ({"certified": 2.5}, ""),
         ({"claimed": math.inf}, "epsilon is infinite"),
         ({"cap": 2.9}, "this number of trials certifies at most 2.900"),
         ({"expected": 2.0}, "the best test shows 2: composition is loose"),
-        ({"expected": 2.9}, "the number of trials"),
+        ({"expected": 2.9}, "too few trials"),
         ({"spent": 1.0}, "the mean run spends 1, the costliest 3"),
         ({"moved": 0.25}, "private data change messages by only 25% of the sensitivity"),
     ],

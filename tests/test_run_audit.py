@@ -355,7 +355,7 @@ def test_faults_strike_before_a_canary_is_heard(fault: Any) -> None:
         (1.0, 3.0, 5.0, "holds"),
         (4.0, 3.0, 5.0, "refuted"),
         (1.0, 5.0, 5.0, "no power"),
-        (1.0, np.inf, 5.0, "no finite budget"),
+        (1.0, np.inf, 5.0, "no finite claim"),
     ],
 )
 def test_a_total_holds_only_if_the_attack_could_have_refuted_it(

@@ -140,21 +140,21 @@ class Leakage(Study):
             for group in groups:
                 certified, claimed, cap = (float(group.metrics[name][0]) for name in ("certified", "claimed", "cap"))
                 held = "holds" if claimed < cap else "no power"
-                verdict = "no finite budget" if np.isinf(claimed) else "refuted" if certified > claimed else held
+                verdict = "no finite claim" if np.isinf(claimed) else "refuted" if certified > claimed else held
                 share = "" if np.isinf(claimed) else f"{certified / claimed:.0%}" if claimed else "-"
                 known = (number(certified), number(claimed), share, number(cap), verdict, limit(group))
                 lines.append([*described(group), *known])
             if lines:
                 heads = (
-                    "world",
+                    "environment",
                     "policy",
                     "mechanism",
                     "certified",
                     "claimed",
-                    "of the claim",
+                    "certified / claimed",
                     "cap",
                     "verdict",
-                    "what limits it",
+                    "reason for a low bound",
                 )
                 words = frozenset({0, 1, 2, 7, 8})
                 found.append(Table(title, heads, lines, f"{note} {self.confidence(len(lines))}", words))
@@ -163,7 +163,7 @@ class Leakage(Study):
     def confidence(self, lines: int) -> str:
         """A summary of all bounds of a table."""
         return (
-            f"Each row has confidence {CONFIDENCE:.1%}; all {lines} hold together with confidence "
+            f"Each bound holds with confidence {CONFIDENCE:.1%}, and all {lines} bounds together with confidence "
             f"{1 - (1 - CONFIDENCE) * lines:.1%}."
         )
 
@@ -193,19 +193,25 @@ class Leakage(Study):
 ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
-        f"Epsilon of the whole run at delta = {DELTA:g}, user level. `cap` is the bound that an attack without errors "
-        "would certify from the same number of runs; a claimed epsilon that is not below it cannot be refuted "
-        "(no power).",
+        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`, and "
+        "the accountant gives `claimed` in the run that spends most. A trial is a run, and `cap` is the bound that an "
+        "attack without errors would certify from the same number of trials. The verdict is `no power` if the claimed "
+        "epsilon is not below `cap`, because no attack on that many trials could refute it. The last column explains "
+        f"bounds below {ENOUGH:.0%} of the claim.",
     ),
     "messages": (
-        "The best test of a transcript",
-        f"Epsilon of the whole run at delta = {LARGE_DELTA:g}, user level, by privacy loss distributions. The "
-        "agent sends one of the two most distant messages throughout, and the attacker knows both.",
+        "The best possible test of a transcript",
+        f"Epsilons are for the whole run, at delta = {LARGE_DELTA:g} and user level. The accountant computes "
+        "`claimed` by privacy loss distributions. The attacked agent sends one of the two most distant messages "
+        "throughout. The attacker knows both messages and guesses by the likelihood ratio of the whole transcript. A "
+        "smaller delta would need more runs.",
     ),
     "one run": (
         "One run with every client as a canary",
-        f"Epsilon at delta = {DELTA:g}, user level, from a single session with {CANARIES:,} clients. `cap` "
-        "is the bound from guesses without errors.",
+        f"Epsilons are at delta = {DELTA:g} and user level. The attacker reads a single run with {CANARIES:,} clients. "
+        "Every client is a canary: its updates point in one of two opposite directions. The attacker guesses the "
+        "directions of the tenth of the clients whose messages are clearest. A trial is a client, and `cap` is the "
+        "bound that guesses without errors would certify.",
     ),
 }
 
@@ -223,7 +229,7 @@ def limit(group: Group) -> str:
     if claimed >= cap:
         reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("one run: a rare event might reveal all canaries together")
+        reasons.append("the bound allows for a rare event that reveals all canaries together")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:
@@ -231,7 +237,8 @@ def limit(group: Group) -> str:
     if moved < ENOUGH:
         reasons.append(f"private data change messages by only {moved:.0%} of the sensitivity")
     if not reasons:
-        reasons.append("the attack is weaker than the best test" if np.isinf(expected) else "the number of trials")
+        weak = "the attack is weaker than the best possible test"
+        reasons.append(weak if np.isinf(expected) else "too few trials")
     return "; ".join(reasons)
 
 

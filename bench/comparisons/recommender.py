@@ -102,12 +102,13 @@ class SocialRecommender(Study):
         ]
         columns = (
             "level", "policy", "regret per agent and round", "runs worse than random", "rounds with an answer",
-            f"epsilon of {COVERS}", "epsilon of one feedback's value, on all channels", "seconds",
+            "epsilon on statistics and counts (selection left out)", "epsilon on all channels", "seconds",
         )  # fmt: skip
         note = (
-            "Means over trainings (policies that do not learn: over seeds), 95% intervals in brackets. A run is worse "
-            "than random if its regret is larger than random play's on the same instance with the same contexts. "
-            "Epsilon is for a whole run. Seconds are per cell: a training, if there is one, and its runs."
+            "Means over trainings, or over seeds for policies without training, with 95% intervals in brackets. A run "
+            "is worse than random if random play has less regret on the same instance with the same contexts. Epsilons "
+            f"are for a whole run. The first covers {COVERS}. The second covers one feedback's value on all channels. "
+            "Seconds are for one training, or one seed, with its runs."
         )
         return [
             Table("Regret and its cost", columns, rows, note, frozenset({0, 1})),

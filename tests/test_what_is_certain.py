@@ -3,9 +3,9 @@ that begins above 0 is in each."""
 
 import re
 
+import findings
 import numpy as np
 import pytest
-import summary
 from test_answers import STORED
 
 from taciturn.bench import answers, statistics
@@ -30,21 +30,21 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
     def named(text: str) -> set[str]:
         return {one for one in worlds if one in text}
 
-    told = answers.best(BOARDS).lower()
-    won, _, lost = told.partition("no agent is shown to beat the best non-communicating agent in ")
-    at = standing(BOARDS, BUDGETS[-1])
-    assert named(won if shown else lost) == {world_title(one.task.env) for one in answers.standard(at)}
-    assert not named(lost if shown else won)
+    lines = answers.best(BOARDS).partition("? ")[2].splitlines()
+    at = answers.standard(standing(BOARDS, BUDGETS[-1]))
+    assert named(" ".join(lines).lower()) == {world_title(one.task.env) for one in at}
+    for line in lines:
+        assert ("no agent is shown to beat the best non-communicating agent" in line) is not shown
+        assert (" scores 0.50" in line) is shown
 
     told = answers.pays(BOARDS)
-    assert ("at every size of these tables" in told) is shown
-    assert ("not in" in told) is not shown
+    assert ("it helps at every size in these tables" in told) is shown
+    assert ("it is not shown to help in" in told) is not shown
     assert not re.search(r" from \d+ on", told)
     assert bool(answers.fronts(BOARDS)) is shown
-    gained, _, lost = " ".join(summary.together().split()).partition(", and not in ")
-    gained = gained.partition("communication significantly helps in ")[2]
-    assert (gained == "none") is not shown
-    assert bool(lost) is not shown
+    told = " ".join(findings.budgets().split())
+    assert ("communication helps significantly in every task of this table." in told) is shown
+    assert ("communication helps significantly in no task, and not in" in told) is not shown
 
     rows = [row_of(BOARDS, one) for one in standing(BOARDS, NO_BUDGET_LIMIT) if one.scale is not None]
     drawn = [best for row in rows for best in [*row.kinds, *([*row.budgets.values()][-1:] * (len(row.budgets) > 1))]]

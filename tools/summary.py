@@ -100,7 +100,7 @@ def found() -> str:
     rule = ", ".join(f"{number('jiang2020-3-3', 'Section 3.4.1: thresholds', label):.0f}" for label in ("k*", "k0*"))
     told = [
         f"Of {sum(counts.values())} claims of {len(papers)} papers, {counts[AGREES]} reproduce "
-        f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not reproduce "
+        f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not; the others are open "
         "([verdicts](papers/docs/verdicts.md)).",
         "Scores (0: no communication, 1: full information without privacy) of the best agents at an event-level "
         f"epsilon of 1 for a whole run, by the number of agents: {survives()} ([leaderboard](docs/leaderboard.md)).",
@@ -139,7 +139,11 @@ def short_of_learning() -> str:
     won = listed(parts.get(YES, ["no environment"]))
     rest = [f"{word} in {listed(parts[key])}" for key, word in ((NO, "worse"), (OPEN, "undecided")) if key in parts]
     counts = " or ".join(map(str, sorted(trainings)))
-    return f"Leads in score of {counts} trainings over the paper's best algorithm: significant in {won}; {listed(rest)}"
+    open_ = f"; {listed(rest)}" if rest else ""
+    return (
+        f"Trained agents ({counts} trainings each) beat the paper's best algorithm significantly in {won} "
+        f"(lead in score){open_}"
+    )
 
 
 def fast() -> str:

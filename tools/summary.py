@@ -136,14 +136,10 @@ def short_of_learning() -> str:
     for board, one, word in compared(results).values():
         parts.setdefault(word, []).append(f"{world_title(board.task.env)} ({one.lead.value:+.2f})")
         trainings.add(one.leads.size)
-    won = listed(parts.get(YES, ["no environment"]))
-    rest = [f"{word} in {listed(parts[key])}" for key, word in ((NO, "worse"), (OPEN, "undecided")) if key in parts]
     counts = " or ".join(map(str, sorted(trainings)))
-    open_ = f"; {listed(rest)}" if rest else ""
-    return (
-        f"Trained agents ({counts} trainings each) beat the paper's best algorithm significantly in {won} "
-        f"(lead in score){open_}"
-    )
+    begin = f"Trained agents ({counts} trainings each) against the paper's best algorithm, by the lead in score: "
+    words = {YES: "significantly better in", NO: "significantly worse in", OPEN: "undecided in"}
+    return begin + "; ".join(f"{word} {listed(parts[key])}" for key, word in words.items() if key in parts)
 
 
 def fast() -> str:

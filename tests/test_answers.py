@@ -65,7 +65,7 @@ def test_who_is_best_is_who_the_board_says(stored: Results) -> None:
     assert not [control for control in ("federated training", "elicitation") if control in text.lower()]
     gossip = "Gossip bandit: Listener scores 0.07 [0.03, 0.10] with 20 agents and 0.26 [0.21, 0.31] with 100."
     assert gossip in text, "as the leaderboard has it"
-    assert "with 32 (this budget does not count the channel `selection`)." in text
+    assert "with 32 (this budget does not count the messages on the channel `selection`)." in text
     free = best([board for board in some if board.task.budget == NO_BUDGET_LIMIT])
     assert free.startswith("Who is best without privacy? ")
 

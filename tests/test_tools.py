@@ -15,8 +15,8 @@ def test_every_tool_is_listed_with_what_it_does() -> None:
     done = told()
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split(maxsplit=1) for line in done.stdout.splitlines()[1:]]
-    plugin = {"who_runs_what"}  # of pytest, which `mutants` uses
-    assert {name for name, _ in rows} == {file.stem for file in (ROOT / "tools").glob("[a-z]*.py")} - plugin
+    used = {"who_runs_what", "findings"}  # by `mutants` and by `summary`
+    assert {name for name, _ in rows} == {file.stem for file in (ROOT / "tools").glob("[a-z]*.py")} - used
     assert all(line.endswith(".") for _, line in rows), "a sentence each"
 
 

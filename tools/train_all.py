@@ -199,9 +199,9 @@ def judge_all(runs: int) -> None:
 
 
 def text(estimate: list[float], digits: int) -> str:
-    """`0.72 [0.68, 0.76]`."""
+    """`0.72 [0.68, 0.76]`; without brackets where there are too few trainings for an interval."""
     value, low, high = (f"{x:.{digits}f}" for x in estimate)
-    return f"{value} [{low}, {high}]"
+    return value if math.isnan(estimate[1]) else f"{value} [{low}, {high}]"
 
 
 def row(name: str, found: dict[str, Any]) -> str:

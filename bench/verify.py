@@ -16,6 +16,7 @@ from taciturn.bench.results import Cell, Group, Progress, Result, Results, canon
 from taciturn.bench.store import Store, environment
 from taciturn.bench.study import Score, Study
 from taciturn.bench.submission import KEPT_DIGITS, rounded, unpacked
+from taciturn.bench.tasks.benchmark import TRAINER
 from taciturn.policies.learned.stored import FILE, pretrained_files, read, training_of
 
 FRESH = 3_000_000
@@ -135,10 +136,7 @@ def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list
     one fails."""
     from taciturn.bench.runner import run_study
 
-    fresh = [
-        None if one.study.only_own_seeds else Cell(one.cell.study, one.cell.config, FRESH + int(rng.integers(2**31)))
-        for one in cells
-    ]
+    fresh = [fresh_cell(one, rng) for one in cells]
     asked: dict[str, list[Cell]] = {}
     for one, other in zip(cells, fresh, strict=True):
         asked.setdefault(one.study.name, []).extend(cell for cell in (one.cell, other) if cell is not None)
@@ -158,6 +156,15 @@ def verify(cells: Sequence[Drawn], rng: np.random.Generator, **how: Any) -> list
         )
         for one, other in zip(cells, fresh, strict=True)
     ]
+
+
+def fresh_cell(drawn: Drawn, rng: np.random.Generator) -> Cell | None:
+    """The cell with a fresh seed; None if its study has none, or if its agent comes from a stored training: with a
+    fresh seed, it would first train for minutes (`taciturn verify trainings` trains one again)."""
+    config = drawn.cell.config
+    if drawn.study.only_own_seeds or config.get("policy") == TRAINER:
+        return None
+    return Cell(drawn.cell.study, config, FRESH + int(rng.integers(2**31)))
 
 
 def metrics_of(results: Results, cell: Cell) -> dict[str, float]:

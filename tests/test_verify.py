@@ -28,6 +28,7 @@ from taciturn.bench.verify import (
     described_checks,
     equal,
     fewest_inside,
+    fresh_cell,
     pool,
     verify,
 )
@@ -190,6 +191,15 @@ def test_studies_whose_seeds_are_paired_with_others_get_no_fresh_ones(tmp_path: 
     checks = again(tmp_path, Paired())
     assert {one.inside for one in checks} == {None}
     assert (described_checks(checks)["fresh"], fewest_inside(checks)) == (0, 0)
+
+
+def test_agents_of_stored_trainings_get_no_fresh_seeds(tmp_path: Path) -> None:
+    """With one they would train anew, for minutes."""
+    kept(tmp_path, Noise())
+    drawn = pool([(Noise(), tmp_path / f"{Noise.name}.json")], 9.0).cells[0]
+    for policy in ("TrainedAgent", "Listener"):
+        one = drawn._replace(cell=Cell(Noise.name, {"level": 0, "policy": policy}, 0))
+        assert (fresh_cell(one, np.random.default_rng(0)) is None) == (policy == "TrainedAgent")
 
 
 def test_what_takes_longer_and_what_is_of_another_version_is_counted(tmp_path: Path) -> None:

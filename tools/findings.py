@@ -254,7 +254,7 @@ def zhou2021() -> str:
     return f"""\
 The paper's data are not available, so our data are synthetic: compare orders, not numbers. Our runs have 1,000
 rounds, or 210 with noise on shared data; the paper's have 70,000. The rows are for mean rewards with one peak (`peak`),
-contexts of two dimensions, and agents that request data after a feedback below 0.5.
+contexts of two dimensions, and agents that request data while their mean feedback in a cell is below 0.5.
 
 {rows}
 A feedback costs epsilon for every agent that requests it, and again whenever its cell of the partition is split. A

@@ -135,7 +135,7 @@ def fronts(some: Sequence[Board]) -> str:
         texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
-        result.insert(0, "An agent is listed if no other agent scores more with as few messages, or fewer.")
+        result.insert(0, "An agent with a score of 0 or more is listed if none scores more with as few messages.")
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
 
@@ -197,12 +197,6 @@ def capital(text: str) -> str:
 def answer(question: str, sentences: Sequence[str]) -> str:
     """A question and its answer, one sentence a line; empty without any sentence."""
     return f"{question} " + "\n".join(sentences) if sentences else ""
-
-
-def sentence(question: str, parts: Sequence[str]) -> str:
-    """A question and a sentence from these parts; empty without any."""
-    text = "; ".join(parts)
-    return f"{question} {capital(text)}." if text else ""
 
 
 def standard(some: Iterable[Board]) -> list[Board]:

@@ -37,7 +37,6 @@ SIZES = (("#7d6bb8", "o", "-"), ("#9a6a2f", "s", "--"))
 """Colour, marker and line of the standard size and of the other one; kinds of agents have other colours."""
 FLOOR, CEILING = -1.0, 1.05
 """The axis of scores. A lower score is written as a number."""
-SMALLEST = BUDGETS[-1]
 COVERAGE_NOTE = "The table 'What a budget covers' names the protected data."
 STRENGTHS = [budget for budget in reversed(BUDGETS) if budget != NO_BUDGET_LIMIT]
 """Budgets, the smallest first."""
@@ -126,11 +125,14 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
         "marker means that the 95% interval lies above 0. A dotted marker means that a learner has too few trainings "
         "to be called the best. "
     )
-    if any(len(row.budgets) > 1 for row in rows):
+    if played := played_budgets(rows):
+        *larger, smallest = (f"at epsilon = {budget:g}" for budget in played)
+        ticks = f"Its ticks are the scores without a budget, {listed(larger)}." if larger else (
+            "Its tick is the score without a budget."
+        )  # fmt: skip
         caption += (
             "The line below the markers shows the best agent of all kinds under a privacy budget for its whole run. "
-            "Its ticks are the scores without a budget, at epsilon = 10 and at epsilon = 3. Its marker is the score "
-            f"at epsilon = {SMALLEST:g}. {COVERAGE_NOTE} "
+            f"{ticks} Its marker is the score {smallest}. {COVERAGE_NOTE} "
         )
     if any(map(private, rows)) and not all(map(private, rows)):
         unshared = [row.world for row in rows if not private(row)]
@@ -149,10 +151,11 @@ class Canvas:
         self.rows, self.narrow, self.named = rows, narrow, named
         self.width, self.font = (360.0, 11.0) if narrow else (880.0, 11.0)
         self.left = 10.0 if narrow else 150.0
-        self.right = self.width - (12.0 if narrow else 316.0)
+        self.right = self.width - (316.0 if named and not narrow else 12.0)
         self.head = 22.0 if narrow else 4.0
         self.parts = sorted({best.part for row in rows for best in [*row.kinds, *row.budgets.values()]})
-        self.private = any(len(row.budgets) > 1 for row in rows)
+        self.played = played_budgets(rows)
+        self.private = bool(self.played)
         self.ax: Axes
 
     def x(self, score: float) -> float:
@@ -217,7 +220,8 @@ class Canvas:
 
     def best_texts(self, row: Row) -> list[tuple[float | str, int, str]]:
         """The kind, and the name and score, of the best agent without privacy and at the smallest budget."""
-        some = [(budget, row.budgets[budget]) for budget in (NO_BUDGET_LIMIT, SMALLEST) if budget in row.budgets]
+        shown = (NO_BUDGET_LIMIT, *self.played[-1:])
+        some = [(budget, row.budgets[budget]) for budget in shown if budget in row.budgets]
         return [(budget, best.part, f"{best.name} {score_text(best.score)}") for budget, best in some]
 
     def legend(self) -> None:
@@ -242,11 +246,12 @@ class Canvas:
         if self.private:
             x, y = (8.0, 90.0) if self.narrow else (self.left, 52.0)
             self.line([x, x + 40], [y, y], linewidth=1.5, alpha=0.6)
-            for tick in (14.0, 28.0, 40.0):
-                self.line([x + tick] * 2, [y - 4, y + 4], linewidth=1.5, alpha=0.6)
+            for tick in range(len(self.played)):
+                self.line([x + 40 - 13 * tick] * 2, [y - 4, y + 4], linewidth=1.5, alpha=0.6)
             self.mark(x + 2, y, 2, filled=True, size=7)
             words = "best: " if self.narrow else "best agent of all kinds at "
-            self.write(x + 48, y, f"{words}\u03b5 = 1 (marker), 3, 10, none (ticks)")
+            smallest, *larger = (f"{budget:g}" for budget in reversed(self.played))
+            self.write(x + 48, y, f"{words}\u03b5 = {smallest} (marker), {', '.join([*larger, 'none'])} (ticks)")
 
     def axis(self, top: float) -> float:
         """The numbers of the axis; returns the y coordinate of the first row."""
@@ -259,7 +264,7 @@ class Canvas:
         if not self.narrow and self.named:
             self.write(self.right + 14, top + 18, "best, no privacy", weight="bold")
             if self.private:
-                self.write(self.right + 168, top + 18, f"best, \u03b5 = {SMALLEST:g}", weight="bold")
+                self.write(self.right + 168, top + 18, f"best, \u03b5 = {self.played[-1]:g}", weight="bold")
         return top + 34
 
     def row(self, row: Row, top: float, height: float) -> None:
@@ -317,6 +322,11 @@ class Canvas:
 def private(row: Row) -> bool:
     """Whether agents of the environment were played under a budget."""
     return len(row.budgets) > 1
+
+
+def played_budgets(rows: Sequence[Row]) -> list[float]:
+    """The values of epsilon under which agents were played, the largest first."""
+    return sorted({budget for row in rows for budget in row.budgets if not isinstance(budget, str)}, reverse=True)
 
 
 def price(boards: Sequence[Board], known: Sequence[Board], name: str) -> Plot:

@@ -675,7 +675,9 @@ def test_who_pools_is_never_ranked() -> None:
     marked = ("Pools (centralised)", "PoolsOnce (centralised)", "Unknown (not checked for pooling)", "Alone")
     assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
     assert all(float(rows[name]["score"].split()[0]) > 100 for name in marked), "it is played, and its score is told"
-    assert {name for name, row in rows.items() if row["rank"] == "–"} == {*marked[:3], "TrainedAgent"}, "it has too few trainings"
+    assert {name for name, row in rows.items() if row["rank"] == "–"} == {*marked[:3], "TrainedAgent"}, (
+        "it has too few trainings"
+    )
     assert sorted(int(row["rank"]) for row in rows.values() if row["rank"] != "–") == list(range(1, len(rows) - 3))
     (place,) = [one for one in boards(results) if one.task.plain == f"taciturn/{where}"]
     best = place.best(YOURS)

@@ -27,8 +27,10 @@ from taciturn.bench.tasks import (
     KINDS,
     NO_BUDGET_LIMIT,
     PAPER,
+    PLAIN,
     TASK_AGENT,
     TASKS,
+    TUNED_LEARNER,
     YOURS,
     sign,
     tasks_of,
@@ -37,6 +39,7 @@ from taciturn.bench.tasks.benchmark import PLAIN_PPO, TRAINER
 from taciturn.envs import federated_bandit_v0, gossip_bandit_v0, social_bandit_v0
 from taciturn.envs.core import Population
 from taciturn.policies import FixedCount, Learner
+from taciturn.policies.learned.stored import pretrained_for
 from taciturn.registry import worlds
 from taciturn.wrappers.sb3 import RowsVecEnv
 
@@ -120,11 +123,20 @@ def test_who_plays_one_step_and_not_the_next_does_not_fit(monkeypatch: pytest.Mo
         assert (kinds.refusal("mine", stop) == "") == fits
 
 
+def test_a_quick_run_trains_nothing() -> None:
+    """Its learners come with the package."""
+    learners = [c for c in load_studies()["agents"].cells(quick=True) if c.config["kind"] in {PLAIN, TUNED_LEARNER}]
+    assert {(c.config["policy"], str(c.config["policy_params"]), c.seed) for c in learners} == {(TRAINER, "{}", 0)}
+    played = {f"{c.config['env']}@{c.config['budget']}" for c in learners}
+    trained = [one for one in TASKS if one.endswith(("/standard", "/standard@3")) and pretrained_for(one, 0)]
+    assert len(played) == len(learners) == len(trained) >= 9
+
+
 def test_plain_ppo_is_judged_where_it_did_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
     """With all arguments of PPO at their defaults, in the streams of training."""
     (cell, *_) = (
         c
-        for c in load_studies()["agents"].cells(quick=True)
+        for c in load_studies()["agents"].cells(quick=False)
         if c.config["policy"] == PLAIN_PPO and c.config["env"] == "gossip_bandit_v0"
     )
     seen = []

@@ -2,6 +2,7 @@
 evaluation."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from taciturn.bench.comparisons.playing import configurations_by_rank, evaluated
 from taciturn.bench.levels import configurations, level_of, own_configuration
 from taciturn.bench.results import RUNS, Cell
 from taciturn.bench.tasks import BENCHMARKS, DELTA, PROTECTED, TASKS, under
-from taciturn.bench.tasks.benchmark import PLAIN_PPO
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, TRAINER
 from taciturn.mechanism_names import parse_mechanism
 from taciturn.policies import PPCL, BlockListener, Listener, PublicPlan
 from taciturn.registry import entry, make_world
@@ -25,13 +26,15 @@ STUDY: Any = load_studies()["agents"]
 
 
 def cell(env: str, policy: str, budget: Any, seed: int = 0) -> Cell:
-    """A cell of the quick study."""
+    """A cell of the quick study. A learner, which that lacks, trains for few steps."""
+    learns = policy in {PLAIN_PPO, TRAINER}
     found: list[Cell] = [
         one
-        for one in STUDY.cells(quick=True)
+        for one in STUDY.cells(quick=not learns)
         if (one.config["env"], one.config["policy"], one.config["budget"], one.seed) == (env, policy, budget, seed)
     ]
-    return found[0]
+    short = kinds.QUICK | {"policy_params": {"steps": 2048}}
+    return replace(found[0], config=found[0].config | short) if learns else found[0]
 
 
 @pytest.mark.parametrize("messages", [1, 3, 30])

@@ -238,3 +238,16 @@ def test_a_run_of_few_agents_without_a_total_has_its_figure(stored: Results, kin
     ]
     for plot in plots(boards(Results(groups)), "agents"):
         FigureCanvasAgg(plot.figure).draw()
+
+
+@pytest.mark.parametrize("budgets", [(10.0, 3.0, 1.0), (3.0,)])
+def test_the_legend_and_the_caption_name_the_budgets_that_were_played(
+    some: list[Board], budgets: tuple[float, ...]
+) -> None:
+    """A quick run plays one."""
+    played = [one for one in some if one.task.budget in {NO_BUDGET_LIMIT, *budgets}]
+    (first, *_) = plots(played, "agents", "1 seed, not ranked")
+    assert re.findall(r"at epsilon = (\d+)", first.caption) == [f"{budget:g}" for budget in budgets]
+    words = " ".join(text.get_text() for text in first.figure.axes[0].texts)
+    assert f"\u03b5 = {budgets[-1]:g} (marker)" in words
+    assert ("10" in words.partition("(marker)")[2].partition("(ticks)")[0]) == (10.0 in budgets)

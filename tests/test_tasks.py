@@ -323,7 +323,7 @@ def test_a_network_plays_the_tasks_of_its_spaces() -> None:
 def test_a_cell_leaves_out_the_tasks_of_other_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
     one = next(
         cell
-        for cell in STUDY.cells(quick=True)
+        for cell in STUDY.cells(quick=False)
         if cell.config["env"] == "federated_bandit_v0" and cell.config["kind"] == PLAIN
     )
     one = replace(one, config={name: value for name, value in shorter(one.config, 0.1).items() if name != "tasks"})

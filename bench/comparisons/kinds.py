@@ -74,13 +74,13 @@ from taciturn.bench.tasks import (
     under,
     world_title,
 )
-from taciturn.bench.tasks.benchmark import PLAIN_PPO, TUNED, Entry, Reference
+from taciturn.bench.tasks.benchmark import PLAIN_PPO, TRAINER, TUNED, Entry, Reference
 from taciturn.bench.tuned import settings
 from taciturn.policies import Learner
 from taciturn.policies.external.rows import RowFunction
+from taciturn.policies.learned.stored import pretrained_for
 
 QUICK: Config = {"replicas": 10, "messages": [5, 125], "tasks": [STANDARD]}
-QUICK_STEPS = 2048
 QUICK_TOTALS = (NO_BUDGET_LIMIT, 3.0)
 FITS, RUNS_TRIED = 100, 10
 """To take part, an agent must be able to play this many steps of this many runs of an environment: its first actions
@@ -267,15 +267,13 @@ def entries_of(task: Task, quick: bool) -> list[Config]:
     free, first = task.budget == NO_BUDGET_LIMIT, task.name == STANDARD
     learners: dict[str, tuple[Entry, ...]] = {}
     if first and free:
-        learners = {
-            PLAIN: ((PLAIN_PPO, {"steps": QUICK_STEPS} if quick else {}),),
-            TUNED_LEARNER: () if quick else benchmark.tuned,
-        }
+        learners = {PLAIN: ((PLAIN_PPO, {}),), TUNED_LEARNER: benchmark.tuned}
     elif first and protected and protected.learner is not None:
         name, own = protected.learner
         assert not isinstance(own, str)
-        taught = (name, {**own, "steps": QUICK_STEPS} if quick else own)
-        learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: (taught,)}
+        learners = {PLAIN if name == PLAIN_PPO else TUNED_LEARNER: ((name, own),)}
+    if quick:  # it has no time for training
+        learners = {TUNED_LEARNER: ((TRAINER, {}),)} if first and pretrained_for(task.id, 0) else {}
     agents: dict[str, tuple[Entry, ...]] = {TASK_AGENT: benchmark.designed, **learners}
     agents |= {RANDOM: (("Random", {}),)} if free else {}
     agents[PAPER] = benchmark.papers(free=free)

@@ -45,8 +45,13 @@ def run(
         ),
     ] = None,
     runs: Annotated[
-        int, Option("--runs", "--seeds", help="Number of runs; they are played in parallel, as arrays.")
-    ] = 10,
+        int | None,
+        Option(
+            "--runs",
+            "--seeds",
+            help="Number of runs, played in parallel as arrays. Default: 10 in an environment, 100 in a task.",
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="Seed of all random draws in all runs.")] = 0,
     until: Annotated[float | None, Option(help="Horizon, in the environment's unit of time.")] = None,
     as_json: Json = False,
@@ -58,9 +63,10 @@ def run(
     from taciturn.bench.tasks import EPSILON, TASKS
     from taciturn.privacy.spending import COVERS
 
+    env = task_named(env)
+    runs = (100 if env.count("/") == 2 else 10) if runs is None else runs
     integer("--runs", runs, at_least=1, at_most=2**63 - 1)
     integer("--seed", seed, at_least=0, at_most=2**63 - 1)
-    env = task_named(env)
     if env.count("/") == 2 and env not in TASKS:
         raise UnknownName("task", env, TASKS)
     if env in TASKS:

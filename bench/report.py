@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from taciturn import files
-from taciturn.bench import figures, known, stored_verdicts
+from taciturn.bench import figures, known, mine, stored_verdicts
 from taciturn.bench.progress import bar, stderr
 from taciturn.bench.results import Group, Results, describe
 from taciturn.bench.store import Store, refusing, write_bytes
@@ -69,10 +69,11 @@ def documentation(page: str, text: str) -> str:
     return f'<a href="{escape(places[0].rstrip("/"))}/{page}.html">{escape(text)}</a>' if places else ""
 
 
-def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) -> Path:
+def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study], stored: Path | None = None) -> Path:
     """Write `report.html` and `figures/*.pdf` and `*.png` from the finished cells; return the path of the page.
 
-    Studies without finished cells are left out. Raises StoreError if a cell cannot be read.
+    Studies without finished cells are left out. If only the user's agents were run, the report compares them with the
+    results in the folder `stored`. Raises StoreError if a cell cannot be read.
     """
     out = Path(out_dir)
     manifest, plan = store.manifest(), store.plan()
@@ -81,7 +82,6 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
     answers, sections, links, opening_answers = list[str](), list[str](), dict[str, str](), list[str]()
     opening, most = list[str](), 0
     standing, quick = any(study.headline for study in studies), bool(manifest["quick"])
-    papers, differing = stored_verdicts.tables() if standing else (None, None)
     with bar(stderr(), len(studies)) as shown:
         for study in studies:
             shown.running(study.title)
@@ -95,12 +95,18 @@ def write_report(store: Store, out_dir: str | Path, studies: Sequence[Study]) ->
                 tables = tables_of(study, results)
                 shown.running(f"{study.title}: figures", 0.6)
                 plots = figures.plots_of(study, results)
-                first = study.headline and not quick  # a quick run ranks no agents
+                first = int(study.headline and not quick)  # a quick run ranks no agents
+                compared = mine.comparison(results, stored) if study.headline and stored else None
+                if compared:
+                    first, tables = len(compared.opening), [*compared.opening, *compared.tables]
+                    plots = compared.plots
+                    opening_answers, standing = [_answer(text) for text in compared.answers], False
                 answers += [_html(table) for table in tables[:first]]
                 opening += [_figure(plot, drawn) for plot in plots[: study.headline]]
                 rest = (plots[study.headline :], tables[first:])
                 sections.append(_section(study, results, len(plan[study.name]), drawn, *rest, quick=quick))
             shown.finished(study.title)
+    papers, differing = stored_verdicts.tables() if standing else (None, None)
     if standing:
         opening_answers.append(_answer(stored_verdicts.answer(), '<a href="#claims">Which they are</a>'))
         opening_answers.append(_answer(OWN, documentation("agents", "more")))
@@ -196,12 +202,18 @@ def terminal() -> Console:
     return Console(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 120)
 
 
-def print_summary(store: Store, studies: Sequence[Study], console: Console | None = None) -> None:
-    """Print the best agents, if the studies rank them, and a line for each other study; the report has their tables."""
+def print_summary(
+    store: Store, studies: Sequence[Study], console: Console | None = None, stored: Path | None = None
+) -> None:
+    """Print the best agents, if the studies rank them, and a line for each other study; the report has their tables.
+    If only the user's agents were run, print their comparison with the results in the folder `stored`."""
     console = console or terminal()
     for study in studies:
         results = store.results(study.name) if study.headline else Results([])
-        if len(results) and store.manifest()["quick"]:
+        compared = mine.comparison(results, stored) if stored else None
+        if compared:
+            print_compared(compared.opening, console)
+        elif len(results) and store.manifest()["quick"]:
             print_known(study, results, console)
         elif len(results):
             for table in tables_of(study, results)[:1]:
@@ -209,6 +221,14 @@ def print_summary(store: Store, studies: Sequence[Study], console: Console | Non
     others = [study for study in studies if not study.headline]
     if others:
         print_table(overview(store, others), console)
+
+
+def print_compared(tables: Sequence[Table], console: Console) -> None:
+    """Print tables on the user's agents, and the notes below them."""
+    for table in tables:
+        print_table(table, console)
+    for note in dict.fromkeys(table.note for table in tables if table.note):
+        console.print(note, highlight=False, markup=False)
 
 
 def print_known(study: Study, results: Results, console: Console) -> None:

@@ -179,8 +179,10 @@ class PPO:
         with one_thread(), learning("PPO", lambda: self._actor):
             rollout = self.play()
             told = self._learn(rollout, done)
-            mean = self._mean.add(self.agent.weights, done)
-            self.weights = {name: one.astype(np.float32) for name, one in mean.items()}
+            weights = dict(self.agent.weights)
+            fields = {name: weights.pop(name) for name in ("wide",) if name in weights}  # a mean of indices is none
+            mean = self._mean.add(weights, done)
+            self.weights = {name: one.astype(np.float32) for name, one in mean.items()} | fields
             return {"reward": float(rollout.reward[rollout.live].mean())} | told
 
     # A rollout.

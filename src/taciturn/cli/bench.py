@@ -86,19 +86,16 @@ def print_mine(store: "Store", agents: Sequence[str]) -> None:
     """Print the user's agents among the stored results, and the next commands; and write the report."""
     from taciturn.bench import mine
     from taciturn.bench.catalogue import studies_named
-    from taciturn.bench.report import print_table, terminal, write_report
+    from taciturn.bench.report import print_compared, terminal, write_report
 
     own = store.results("agents")
     results = mine.beside_stored(own, STORED)
     for agent in agents:
-        tables = mine.tables(results, agent)
-        for table in tables:
-            print_table(table)
-        terminal().print(tables[0].note, highlight=False, markup=False)
+        print_compared(mine.tables(results, agent), terminal())
         if not (STORED / "agents.json").exists():
             print("Ranks need the stored results, which a clone has in tools/results.")
         print()
-    page = write_report(store, store.path, studies_named(["agents"]))
+    page = write_report(store, store.path, studies_named(["agents"]), STORED)
     print(f"\nreport: {page}")
     print(f"Next:\n  taciturn leaderboard {store.path} --mine\n  taciturn submit {store.path} --to mine.json")
 

@@ -54,12 +54,16 @@ def installed(stores: "list[Store]") -> "list[Study]":
 
 def _print_report(store: "Store", studies: "list[Study]", as_json: bool, about: dict[str, Any]) -> None:
     from taciturn.bench.report import print_summary, print_tables, write_report
+    from taciturn.cli.verify import STORED
 
-    page = write_report(store, store.path, studies)
+    page = write_report(store, store.path, studies, STORED)
     if not as_json:
         # Tables of all studies would fill hundreds of lines; the report has them.
         several = len(studies) > 1 or studies[0].headline
-        (print_summary if several else print_tables)(store, studies)
+        if several:
+            print_summary(store, studies, stored=STORED)
+        else:
+            print_tables(store, studies)
         print(f"report, with all tables and figures: {page}" if several else f"\nreport: {page}")
         return
     told: dict[str, Any] = {}

@@ -135,7 +135,8 @@ def fronts(some: Sequence[Board]) -> str:
         texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
-        result.insert(0, "The list has each agent with a score of 0 or more, if no agent with at most as many messages scores more.")
+        kind = "Agents with a score of 0 or more, unless another one scores more with as many messages or fewer."
+        result.insert(0, kind)
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
 

@@ -135,8 +135,8 @@ def fronts(some: Sequence[Board]) -> str:
         texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
-        kind = "Agents with a score of 0 or more, unless another one scores more with as many messages or fewer."
-        result.insert(0, kind)
+        first = "Each line has the agents with a score of 0 or more that no other agent beats with as few messages."
+        result.insert(0, first)
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
 

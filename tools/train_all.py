@@ -198,9 +198,9 @@ def judge_all(runs: int) -> None:
 # The page.
 
 
-def text(estimate: list[float], digits: int) -> str:
+def text(estimate: list[float], form: str) -> str:
     """`0.72 [0.68, 0.76]`; without brackets where there are too few trainings for an interval."""
-    value, low, high = (f"{x:.{digits}f}" for x in estimate)
+    value, low, high = (format(x, form) for x in estimate)
     return value if math.isnan(estimate[1]) else f"{value} [{low}, {high}]"
 
 
@@ -209,7 +209,7 @@ def row(name: str, found: dict[str, Any]) -> str:
     scale = scale_of(TASKS[f"taciturn/{name}"])
     assert scale is not None
     score = scale.apart(Estimate(*found["mean"]))
-    cells = [name, str(len(found["agents"])), f"{found['runs']:,}", text([*score], 3)]
+    cells = [name, str(len(found["agents"])), f"{found['runs']:,}", text([*score], ".3f")]
     for kind in ("hand-designed", "published", "no communication"):
         rival = found["rivals"].get(kind)
         if rival is None:
@@ -218,7 +218,7 @@ def row(name: str, found: dict[str, Any]) -> str:
         _, low, high = rival["difference"]
         word = "better" if high < 0 else "worse" if low > 0 else "undecided"
         level = scale.apart(Estimate(*rival["mean"])).value
-        cells.append(f"{rival['policy']} {level:.3f}: {text(rival['difference'], 4)}, {word}")
+        cells.append(f"{rival['policy']} {level:.3f}: {text(rival['difference'], '.3g')}, {word}")
     return f"| {' | '.join(cells)} |"
 
 

@@ -22,6 +22,7 @@ from taciturn.bench.tasks.benchmark import TRAINER
 from taciturn.envs.core import Population
 from taciturn.policies.learned.stored import FILE, saved_agent
 from taciturn.policies.learned.trained import MILESTONES, Evaluated, TrainedAgent, Training, costs
+from taciturn.policies.learned.training import one_thread
 from taciturn.policies.trust import signed, trusted_bytes
 
 COLUMNS = (*Evaluated._fields, "score")
@@ -74,6 +75,7 @@ def arrays(
             agent = training.run(note_progress)
             about = {"task": world, "seed": seed, "steps": training.steps, "method": training.method}
             about |= {"settings": dict(chosen.settings), "processor": environment()["processor"]}
+            about["arithmetic"] = arithmetic()
             about |= {} if task is None else {"digest": digest(task)}
             write_bytes(folder / FILE, saved_agent(agent, **about))
             draw(folder / "curve.png", training, scale)
@@ -137,3 +139,15 @@ def draw(file: Path, training: Training, scale: Scale | None) -> None:
     ax.set_xlabel("decisions (millions)")
     ax.legend(loc="lower right")
     write_bytes(file, render(figure, "png"))
+
+
+def arithmetic() -> str:
+    """A fingerprint of sums in single precision. They depend on the processor and on the kernels of BLAS, which
+    OPENBLAS_CORETYPE sets, too; a training gives the same bits only with the same fingerprint."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=size).astype(np.float32) for size in ((300, 70), (70, 33)))
+    with one_thread():
+        sums = (a @ b).tobytes(), (torch.from_numpy(a) @ torch.from_numpy(b)).numpy().tobytes()
+    return hashlib.sha256(b"".join(sums)).hexdigest()[:8]

@@ -38,6 +38,7 @@ def retrained(name: str, folder: Path) -> str:
     """Repeat the training of an agent shipped with the package, in a new folder, and compare the weights: `SAME`,
     `TRAINED` or `DIFFERENT`."""
     from taciturn.bench.train import train
+    from taciturn.bench.trained import arithmetic
 
     file = pretrained_files()[name]
     about = training_of(file)
@@ -45,7 +46,7 @@ def retrained(name: str, folder: Path) -> str:
     (_, stored), (_, now) = read(file), read(again)
     if stored.keys() == now.keys() and all(np.array_equal(stored[key], now[key]) for key in stored):
         return SAME
-    return DIFFERENT if about["processor"] == environment()["processor"] else TRAINED
+    return DIFFERENT if about.get("arithmetic") == arithmetic() else TRAINED
 
 
 class Drawn(NamedTuple):

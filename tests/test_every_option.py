@@ -294,8 +294,8 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         (named["out"] / "evaluations.csv").write_text("steps\n", encoding="utf-8")
         return Path(named["out"])
 
-    def written(kept: Any, folder: Path, studies: Any) -> Path:
-        calls.append(["write_report", repr(kept.path), repr(folder), [study.name for study in studies]])
+    def written(kept: Any, folder: Path, studies: Any, stored: Path) -> Path:
+        calls.append(["write_report", repr(kept.path), repr(folder), [study.name for study in studies], repr(stored)])
         return folder / "index.html"
 
     def of_folder(folder: Path, study: Any) -> Any:
@@ -311,8 +311,8 @@ def trace(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     everywhere(monkeypatch, submission.of_folder, of_folder)
     monkeypatch.setattr(KindsOfAgents, "check", lambda *_: None)
     monkeypatch.setattr(store.Store, "results", lambda *_: Results([]))
-    for printed in (report.print_tables, report.print_summary):
-        everywhere(monkeypatch, printed, lambda *_: None)
+    for printed in (report.print_tables, report.print_summary, report.print_compared):
+        everywhere(monkeypatch, printed, lambda *_, **__: None)
     everywhere(monkeypatch, train.train, trained)
     everywhere(monkeypatch, report.write_report, written)
 

@@ -1,6 +1,9 @@
 """Agents that come with the package: what they were trained for, that they come out again, and what they are worth."""
 
 import json
+import os
+import platform
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +15,8 @@ from scipy import stats
 
 from taciturn.agents import bring
 from taciturn.bench import statistics
-from taciturn.bench.store import environment
 from taciturn.bench.tasks import BENCHMARKS, STANDARD, TASKS
-from taciturn.bench.trained import digest
+from taciturn.bench.trained import arithmetic, digest
 from taciturn.bench.verify import TRAINED as ELSEWHERE
 from taciturn.cli import main
 from taciturn.policies.learned.stored import FILE, pretrained_files, pretrained_for, training_of
@@ -75,7 +77,7 @@ def test_the_digest_changes_with_all_that_a_learner_meets(monkeypatch: pytest.Mo
 def test_the_cheapest_training_gives_the_same_bits_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the processor on which it was trained, and elsewhere other numbers are no difference."""
+    """With the arithmetic with which it was trained; with another one, other numbers are no difference."""
     monkeypatch.setattr(sys, "argv", ["taciturn", "verify", "trainings", "--seed", "0", "--longest", "1", "--strict"])
     with pytest.raises(SystemExit):
         main()
@@ -87,7 +89,7 @@ def test_the_cheapest_training_gives_the_same_bits_again(
         main()
     found = json.loads(capsys.readouterr().out)
     about = training_of(pretrained_files()[found["agent"]])
-    same = about["processor"] == environment()["processor"]
+    same = about["arithmetic"] == arithmetic()
     assert found["outcome"] in ("the same bits",) if same else ("the same bits", ELSEWHERE)
     assert not end.value.code
 
@@ -127,3 +129,18 @@ def test_the_page_shows_what_was_judged() -> None:
     assert train_all.page(results) == train_all.PAGE.read_text(encoding="utf-8")
     for name, found in results.items():
         assert found["agents"] == train_all.agents_of(name)[: len(found["agents"])]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these kernels are for x86")
+def test_the_fingerprint_tells_kernels_apart() -> None:
+    """Haswell's kernels add fused products, Prescott's cannot; without a setting, it is this machine's own."""
+    code = "from taciturn.bench.trained import arithmetic; print(arithmetic())"
+    told = {
+        kernel: subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "OPENBLAS_CORETYPE": kernel}, check=True,
+            capture_output=True, text=True,
+        ).stdout.strip()
+        for kernel in ("Haswell", "Prescott", os.environ.get("OPENBLAS_CORETYPE", ""))
+    }  # fmt: skip
+    assert told["Haswell"] != told["Prescott"]
+    assert told[os.environ.get("OPENBLAS_CORETYPE", "")] == arithmetic()

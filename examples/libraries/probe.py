@@ -65,7 +65,7 @@ def sb3(world: World) -> Played:
     env.reset()
     for _ in range(STEPS):
         env.step(np.array([env.action_space.sample() for _ in range(env.num_envs)]))
-    return f"{env.rows} rows per replica", STEPS * env.num_envs
+    return "RowsVecEnv", STEPS * env.num_envs
 
 
 def sb3_contrib(world: World) -> Played:
@@ -76,7 +76,7 @@ def sb3_contrib(world: World) -> Played:
     kind: Any = RecurrentPPO if box else MaskablePPO
     model = kind("MlpLstmPolicy" if box else "MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, device="cpu")
     model.learn(32 * env.num_envs)
-    return f"{kind.__name__} learns", int(model.num_timesteps)
+    return kind.__name__, int(model.num_timesteps)
 
 
 def cleanrl(world: World) -> Played:

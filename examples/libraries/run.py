@@ -179,7 +179,7 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
     if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
     forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
-    return [*text, f"The table of environments uses these interfaces: {'; '.join(forms)}.", ""] if forms else text
+    return [*text, f"Interfaces in the table of environments: {'; '.join(forms)}.", ""] if forms else text
 
 
 def blocks(lines: list[str]) -> list[list[str]]:

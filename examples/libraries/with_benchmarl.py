@@ -1,8 +1,8 @@
-"""BenchMARL: MAPPO trains in an environment with many agents, and the experiment's policy is the policy.
+"""BenchMARL: MAPPO trains in an environment with many agents, and `experiment.policy` plays in the suite.
 
 BenchMARL needs a class for each new task. Here this class is the glue; it derives from BenchMARL's PettingZoo task.
-BenchMARL 1.5.2 needs TorchRL below 0.12, because 0.13 [removed](https://github.com/TorchTrade/torchtrade/pull/231) a
-name that it imports.
+BenchMARL 1.5.2 needs TorchRL below 0.12: it imports a name that TorchRL 0.13
+[removed](https://github.com/TorchTrade/torchtrade/pull/231).
 """
 
 from tempfile import mkdtemp

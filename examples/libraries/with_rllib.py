@@ -1,4 +1,4 @@
-"""RLlib (new API stack): a prefix registers the environments in each worker, and the checkpoint is the policy.
+"""RLlib (new API stack): the prefix `taciturn:` of an id registers the environments in each worker.
 
 Gymnasium imports the module before the colon of `module:id`, and this registers the environments. taciturn refuses a
 checkpoint with an `env_to_module_connector`, such as a filter of observations, because the input of its RLModules is

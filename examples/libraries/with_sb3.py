@@ -3,7 +3,8 @@
 `VecNormalize` stores its statistics in a separate file. `taciturn` uses them if you save them as `vecnormalize.pkl` in
 the folder of the model. Train for 65,536 steps or more: after 8,192 steps the same model is worse than random play
 (`docs/recipes.md`). If an environment has several roles, use `taciturn.envs.core.Controlled`, which leaves one of them
-to the model. In the gossip bandit agents act one at a time, so a row is not the trajectory of one agent.
+to the model. In the gossip bandit, one agent acts at a time, so successive observations of a row belong to different
+agents.
 """
 
 from pathlib import Path

@@ -135,7 +135,10 @@ def fronts(some: Sequence[Board]) -> str:
         texts = [f"{name} scores {text} messages", *(f"{name} {text}" for name, text in others)]
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
-        first = "Each line has the agents with a score of 0 or more that no other agent beats with as few messages."
+        first = (
+            "Each line lists the Pareto-optimal agents with a score of at least 0: no other agent scores as much with "
+            "fewer messages."
+        )
         result.insert(0, first)
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)
 
@@ -175,7 +178,7 @@ def trainings(results: Results) -> str:
         parts.append(f"{capital(world_title(board.task.env))}: {word}; {effect}.")
         fewest = min(fewest, one.leads.size)
     if fewest < (needed := trainings_needed(len(parts))):
-        parts.append(f"An answer needs at least {needed} trainings.")
+        parts.append(f"A yes or no needs at least {needed} trainings.")
     return answer("Does learning beat the papers' algorithms?", parts)
 
 

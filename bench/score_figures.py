@@ -127,7 +127,7 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
     )
     if played := played_budgets(rows):
         *larger, smallest = (f"at epsilon = {budget:g}" for budget in played)
-        ticks = f"Its ticks are the scores without a budget, {listed(larger)}." if larger else (
+        ticks = f"Its ticks are the scores at other budgets: none, {listed(larger)}." if larger else (
             "Its tick is the score without a budget."
         )  # fmt: skip
         caption += (

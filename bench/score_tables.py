@@ -107,10 +107,10 @@ def kinds_over_tasks(results: Results) -> Table:
     note = (
         "For each kind we take the agent that is best in an environment's standard task, and play it in all tasks of "
         "that environment. P is the probability that one seed of this agent (for a learner: one training) beats the "
-        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over the environments "
-        "where another agent is the best hand-designed one. One half of the seeds selects the agents, and the other "
-        "half evaluates them. Controls are left out. Brackets are 95% intervals. The mean score of a learner has no "
-        "interval, because so few trainings say too little about failures."
+        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over environments, without "
+        "those where this agent is itself the best hand-designed one. One half of the seeds selects the agents, and "
+        "the other half evaluates them. Controls are left out. Brackets are 95% intervals. The mean score of a learner "
+        "has no interval, because so few trainings say too little about failures."
     )
     return Table("All tasks", columns, rows, note)
 
@@ -149,9 +149,9 @@ def trainings(results: Results) -> Table:
             rows.append((task_name(board.task), *row))
     note = (
         "A training fails if its mean over runs is worse than random play. The share of failures has the exact "
-        "interval of Clopper and Pearson. Median and mean are in the task's measure, such as regret. The median of "
-        "the other trainings has the interval of the sign test; with fewer than six trainings there is none. The mean "
-        "counts a failure as random play. Ten trainings without a failure do not prove that none fails. The "
+        "interval of Clopper and Pearson. Median and mean are in the task's measure, such as regret. The median of the "
+        "trainings that did not fail has the interval of the sign test; with fewer than six trainings there is none. "
+        "The mean counts a failure as random play. Ten trainings without a failure do not prove that none fails. The "
         "interval of the mean therefore combines the interval of the share of failures with the interval of the other "
         "trainings' mean. All intervals have confidence 95%."
     )

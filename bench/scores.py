@@ -406,20 +406,20 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         *([] if free else ["what the budget covers"]),
     )  # fmt: skip
     note = (
-        "Agents are ordered by the mean of their measure over all seeds. The intervals of neighbours in rank may "
-        "overlap. A centralised agent shares information outside the channels, and an agent that knows the truth "
-        "reads hidden variables; both have no rank. Nor has a learner with so few trainings that failed ones, not yet "
-        "seen, could take its score below 0. Half width: half the width of the score's interval. If it is above "
-        f"{WANTED_WIDTH:g}, the hours of one core follow in which further runs would reduce it to that. Runs: the "
-        f"number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score below {FAILS:g}, "
-        "which lose more than full information could gain. With fewer than five failed runs, the interval may contain "
-        "the true score in less than 95% of the cases (docs/intervals.md). Score without messages: the agent's score "
-        "if it receives the messages of another run, about another instance. The score minus this one is the value of "
-        "messages. Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the score "
-        "minus the score of the paper's best algorithm. One half of the seeds selects that algorithm, and the other "
-        "half gives the lead. The lead of a learner is a median over trainings, with the interval of the sign test. "
-        "The other intervals of learners are wider, because trainings that have not failed so far may fail. An agent "
-        "that ignores messages has the same score at every budget."
+        "Agents are ordered by the mean of their measure over all seeds. A centralised agent shares information "
+        "outside the channels, and an agent that knows the truth reads hidden variables; both have no rank. A learner "
+        "has no rank either if it has so few trainings that failures not yet observed could bring its score below 0. "
+        "Half width: half the width of the score's interval. "
+        f"If it is above {WANTED_WIDTH:g}, parentheses give the core hours of further runs that would reduce it to "
+        "that. Runs: the number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score "
+        f"below {FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the "
+        "interval may contain the true score in less than 95% of the cases (docs/intervals.md). Score without "
+        "messages: the agent's score if its messages are replaced by those of another run, which say nothing about its "
+        "own instance. The score minus this one is the value of messages. Epsilon spent: the largest epsilon that an "
+        "agent has spent, by the accountant. Lead: the score minus the score of the paper's best algorithm. One half "
+        "of the seeds selects that algorithm, and the other half gives the lead. The lead of a learner is a median "
+        "over trainings, with the interval of the sign test. The other intervals of learners are wider, because "
+        "further trainings may fail even if none has failed. Budgets do not affect agents that ignore messages."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]

@@ -103,9 +103,9 @@ def chen2021() -> str:
     )
     return f"""\
 {rows}
-Agents leave a consensus again, because noisy answers also count options that nobody prefers. With eight options, a
-share of {level:.2f} of the agents prefer the best one at the end. Each reply costs epsilon, and every agent replies
-in every round.
+Agents do not stay at a consensus, because the noise also adds votes for options that no agent prefers. With
+eight options, a share of {level:.2f} of the agents prefer the best one at the end. Each reply costs epsilon, and
+every agent replies in every round.
 """
 
 
@@ -184,12 +184,13 @@ def jiang2020() -> str:
 With 1,000 individuals the ratio is {few:.2f}. Theorem 1 prints the bound as g' A (equation 2.13). This is true but
 far too weak: equation 2.19 has g' / A.
 
-- The platform announces a target epsilon and pays for the most frequent report. No individual gains by an epsilon other
-  than the target, unless its own report can change which one is most frequent. With few individuals this can pay.
+- The platform announces a target epsilon and pays for the most frequent report. No individual gains by choosing
+  another epsilon, unless its own report can change which report is most frequent. With few individuals a deviation
+  can pay.
 - There is a second equilibrium: all individuals choose epsilon = 0.
-- The theorem does not cover costs proportional to log(1 + epsilon). With such costs, many individuals and data of M
-  values, an individual does better with epsilon = 0 than with the target e if log(1 + e) > e (e + M) / ((1 + e) M).
-  This holds for e = 1 and M = 4, but not for e = 2 and M = 3.
+- The theorem does not cover costs proportional to log(1 + epsilon). Suppose that costs have this form, individuals
+  are many, and data take M values. Then epsilon = 0 is better for an individual than the target e if
+  log(1 + e) > e (e + M) / ((1 + e) M). This holds for e = 1 and M = 4, but not for e = 2 and M = 3.
 
 ### Chapter 3: when to end a round
 
@@ -197,7 +198,7 @@ far too weak: equation 2.19 has g' / A.
 The server waits for updates while it has fewer than k* of them, or fewer than k0* if no update is in the queue for
 upload. The paper's thresholds (10, 8) reach {rate:.1f}% of the rate of ({best}). The stated model gives the paper's
 round times and its upper bound of the rate. We get the paper's thresholds only if clients are always ready, and its
-optimal rate only if the queue is never empty. We found no derivation of its lower bound.
+optimal rate only if the queue is never empty. We found no derivation of the paper's lower bound of the rate.
 """
 
 
@@ -252,14 +253,15 @@ def zhou2021() -> str:
         ),
     )
     return f"""\
-The paper's data are not available, so our data are synthetic: compare orders, not numbers. Our runs have 1,000
-rounds, or 210 with noise on shared data; the paper's have 70,000. The rows are for mean rewards with one peak (`peak`),
-contexts of two dimensions, and agents that request data while their mean feedback in a cell is below 0.5.
+The paper's data are not available, so our data are synthetic: compare rankings, not values. Our runs have 1,000
+rounds, or 210 with noise on shared data; the paper's have 70,000. The rows use mean rewards with one peak (`peak`)
+and two-dimensional contexts. Agents request data for a cell of the context space while their mean feedback there is
+below 0.5.
 
 {rows}
-A feedback costs epsilon for every agent that requests it, and again whenever its cell of the partition is split. A
-request also reveals that a feedback was poor, at any epsilon. More connections and more requests lower the regret, as
-in the paper.
+The provider of a feedback pays epsilon for every agent that requests it, and again whenever its cell of the
+partition is split. A request also reveals that a feedback was poor, at any epsilon. More connections and more
+requests lower the regret, as in the paper.
 """
 
 
@@ -282,7 +284,7 @@ def azize2022() -> str:
     )
     return f"""\
 {rows}
-With the paper's parameters AdaP-KLUCB has the lowest regret of its algorithms. The proof needs the parameter
+With the paper's parameters AdaP-KLUCB has the lowest regret among the paper's algorithms. The proof needs the parameter
 alpha = 3.1, which gives a regret of {adaptive:,.0f}; alpha = 0.3 gives {bolder:.0f}. The newer DP-KLUCB has
 {younger:.0f}, and the asymptotic lower bound is {least:.0f}.
 """
@@ -356,7 +358,7 @@ def search() -> str:
     return (
         "Settings were tuned on other seeds. For each agent and task the search tried at most "
         f"{tuning['budget']['trials']} settings (median {statistics.median(tried):.0f}), in at most "
-        f"{tuning['budget']['seconds']:g} s of a core in all. `Listener`, "
+        f"{tuning['budget']['seconds']:g} core-seconds altogether. `Listener`, "
         "`BlockListener`, `DividedPlan` and `GrowingSchedule` started from settings found by hand; no other agent did."
     )
 
@@ -443,7 +445,7 @@ More in {{doc}}`trust`. In federated training a score of 0 is a client that trai
 {trust()}
 ### Learning
 
-The lead is in score, over the best algorithm of the paper. An answer needs at least {needed()} trainings, even
-if all of them are better. More in the [leaderboard](leaderboard.md).
+The lead is the learner's score minus that of the best algorithm from the environment's paper. The last column says
+yes or no only for {needed()} or more trainings. More in the [leaderboard](leaderboard.md).
 
 {learned()}"""

@@ -246,8 +246,9 @@ def source_of(study: str, origin: dict[str, Any], results: Results) -> str:
     days = sorted(run["finished"][:10] for run in runs if run["finished"])
     hours = sum(float(group.wall_seconds.sum()) for group in results) / 3600
     return (
-        f"{len(runs)} runs from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds {seeds}, with {versions}. "
-        f"The command, commit and versions of each run are in `{file_of(study).relative_to(ROOT)}`."
+        f"{len(runs)} calls of the benchmark from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds "
+        f"{seeds}, with {versions}. The command, commit and versions of each run are in "
+        f"`{file_of(study).relative_to(ROOT)}`."
     )
 
 

@@ -137,8 +137,12 @@ def short_of_learning() -> str:
         parts.setdefault(word, []).append(f"{world_title(board.task.env)} ({one.lead.value:+.2f})")
         trainings.add(one.leads.size)
     counts = " or ".join(map(str, sorted(trainings)))
-    begin = f"Trained agents ({counts} trainings each) against the paper's best algorithm, by the lead in score: "
-    words = {YES: "significantly better in", NO: "significantly worse in", OPEN: "undecided in"}
+    begin = f"Trained agents ({counts} trainings each) score "
+    words = {
+        YES: "significantly higher than the best algorithm of the environment's paper in",
+        NO: "significantly lower than it in",
+        OPEN: "neither significantly higher nor lower in",
+    }
     return begin + "; ".join(f"{word} {listed(parts[key])}" for key, word in words.items() if key in parts)
 
 
@@ -155,10 +159,10 @@ def fast() -> str:
 
     forms = [row for row in missed if row[0].startswith(("Parallel step", "AEC step"))]
     text = (
-        f"A step of round stopping takes {of('single step, RoundStopping', 'CartPole')} a step of CartPole. A step of "
-        f"10,000 replicas takes {of('array step, 10,000 replicas: round', 'gymnax')} one of gymnax's bandit, and a "
-        f"federated round of 100 clients is {of('a federated round, 100 clients, digits, softmax', 'pfl')} as in pfl. "
-        f"We meet {len(reached)} of {len(reached) + len(missed)} speed targets; {len(forms)} of the {len(missed)} "
+        f"A step of round stopping takes {of('single step, RoundStopping', 'CartPole')} a step of CartPole. Stepping "
+        f"10,000 parallel environments takes {of('array step, 10,000 replicas: round', 'gymnax')} in gymnax's bandit, "
+        f"and a federated round of 100 clients is {of('a federated round, 100 clients, digits, softmax', 'pfl')} as in "
+        f"pfl. We meet {len(reached)} of {len(reached) + len(missed)} speed targets; {len(forms)} of the {len(missed)} "
         "missed ones are steps in PettingZoo's interfaces ([speed](docs/speed.md))."
     )
     return textwrap.fill(text, 140, break_on_hyphens=False)

@@ -209,9 +209,9 @@ ATTACKS = {
     "one run": (
         "One run with every client as a canary",
         f"Epsilons are at delta = {DELTA:g} and user level. The attacker reads a single run with {CANARIES:,} clients. "
-        "Every client is a canary: its updates point in one of two opposite directions. The attacker guesses the "
-        "directions of the tenth of the clients whose messages are clearest. A trial is a client, and `cap` is the "
-        "bound that guesses without errors would certify.",
+        "Every client is a canary: its updates point in one of two opposite directions. The attacker guesses only the "
+        "directions of the 10% of clients with the clearest messages. A trial is a client, and `cap` is the bound "
+        "that guesses without errors would certify.",
     ),
 }
 

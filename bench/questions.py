@@ -129,10 +129,11 @@ def learning(results: Results) -> Table:
             )
         )
     note = (
-        "The lead of a training is its score minus the score of another agent; below 0 the learner is worse. The "
-        "table gives the median lead over trainings, with the interval of the sign test. One half of the seeds selects "
-        "both agents, and the other half compares them. We test only the lead over the paper's best algorithm. The "
-        "answer is yes if more than half of the trainings are better than that algorithm, and no if more than half are "
+        "The lead of a training is its score minus the score of another agent; below 0 the learner is worse. The table "
+        "gives the median of the leads of all trainings, with the interval of the sign test. One half of the seeds "
+        "selects both agents, and the other half compares them. We test only the lead over the paper's best algorithm. "
+        "The answer is yes if more than half of the trainings are better than that algorithm, and no if more than half "
+        "are "
         f"worse. This takes at least {trainings_needed(len(answers))} trainings. The answers for all environments "
         "jointly have confidence 95% (Holm 1979)."
     )

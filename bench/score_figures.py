@@ -126,13 +126,12 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
         "to be called the best. "
     )
     if played := played_budgets(rows):
-        *larger, smallest = (f"at epsilon = {budget:g}" for budget in played)
-        ticks = f"Its ticks are the scores at other budgets: none, {listed(larger)}." if larger else (
-            "Its tick is the score without a budget."
-        )  # fmt: skip
+        *larger, smallest = (f"{budget:g}" for budget in played)
+        others = f", and with a larger budget (epsilon = {' or '.join(larger)})" if larger else ""
         caption += (
             "The line below the markers shows the best agent of all kinds under a privacy budget for its whole run. "
-            f"{ticks} Its marker is the score {smallest}. {COVERAGE_NOTE} "
+            f"Its marker is the score at epsilon = {smallest}. Ticks show the scores without a budget{others}. "
+            f"{COVERAGE_NOTE} "
         )
     if any(map(private, rows)) and not all(map(private, rows)):
         unshared = [row.world for row in rows if not private(row)]

@@ -279,7 +279,7 @@ def who_is_best(results: Results) -> Table:
         "budget 10", "budget 3", "budget 1", "what the budget covers",
     )  # fmt: skip
     note = (
-        "Two columns give the measure of the references, no communication and full information, both without "
+        "Two columns give the measures of the two references (no communication and full information), both without "
         "privacy. The other columns give scores: 0 is the first reference, and 1 is the second. Brackets are 95% "
         "intervals. A budget is the epsilon that an agent may spend over its whole run. One half of the seeds selects "
         "the best agent, and the other half evaluates it. We also swap the halves: if both select the same agent, all "
@@ -412,7 +412,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         "Half width: half the width of the score's interval. "
         f"If it is above {WANTED_WIDTH:g}, parentheses give the core hours of further runs that would reduce it to "
         "that. Runs: the number of seeds (or trainings) times the runs of each. Failed runs: the runs with a score "
-        f"below {FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the "
+        "below {FAILS:g}, which lose more than full information could gain. With fewer than five failed runs, the "
         "interval may contain the true score in less than 95% of the cases (docs/intervals.md). Score without "
         "messages: the agent's score if its messages are replaced by those of another run, which say nothing about its "
         "own instance. The score minus this one is the value of messages. Epsilon spent: the largest epsilon that an "

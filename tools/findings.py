@@ -125,7 +125,7 @@ def tao2023() -> str:
     )
     return f"""\
 {rows}
-All have 10,000 agents, 20 options and 10,000 rounds. Agents that learn nothing have a regret of {idle:.2f}. Noise
+All runs have 10,000 agents, 20 options and 10,000 rounds. Agents that learn nothing have a regret of {idle:.2f}. Noise
 raises unpopular options faster than selection removes them. The last row simulates shares of the population instead
 of single agents.
 """
@@ -195,10 +195,10 @@ far too weak: equation 2.19 has g' / A.
 ### Chapter 3: when to end a round
 
 {rounds}
-The server waits for updates while it has fewer than k* of them, or fewer than k0* if no update is in the queue for
-upload. The paper's thresholds (10, 8) reach {rate:.1f}% of the rate of ({best}). The stated model gives the paper's
-round times and its upper bound of the rate. We get the paper's thresholds only if clients are always ready, and its
-optimal rate only if the queue is never empty. We found no derivation of the paper's lower bound of the rate.
+The server ends a round as soon as it has k* updates, or k0* if no further update is in the queue for upload. The
+paper's thresholds (10, 8) reach {rate:.1f}% of the rate of ({best}). The stated model gives the paper's round times
+and its upper bound of the rate. We get the paper's thresholds only if clients are always ready, and its optimal rate
+only if the queue is never empty. We found no derivation of the paper's lower bound of the rate.
 """
 
 
@@ -259,9 +259,9 @@ and two-dimensional contexts. Agents request data for a cell of the context spac
 below 0.5.
 
 {rows}
-The provider of a feedback pays epsilon for every agent that requests it, and again whenever its cell of the
-partition is split. A request also reveals that a feedback was poor, at any epsilon. More connections and more
-requests lower the regret, as in the paper.
+A provider pays epsilon for every agent that requests its feedback, and again whenever the cell of that feedback is
+split. At any epsilon, a request also reveals that the requesting agent's mean feedback was poor. More connections and
+more requests lower the regret, as in the paper.
 """
 
 

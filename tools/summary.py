@@ -137,7 +137,7 @@ def short_of_learning() -> str:
         parts.setdefault(word, []).append(f"{world_title(board.task.env)} ({one.lead.value:+.2f})")
         trainings.add(one.leads.size)
     counts = " or ".join(map(str, sorted(trainings)))
-    begin = f"Trained agents ({counts} trainings each) score "
+    begin = f"Without privacy, trained agents ({counts} trainings each) score "
     words = {
         YES: "significantly higher than the best algorithm of the environment's paper in",
         NO: "significantly lower than it in",

@@ -229,7 +229,7 @@ def limit(group: Group) -> str:
     if claimed >= cap:
         reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("the bound allows for a rare event that reveals all canaries together")
+        reasons.append("the bound holds even if a rare event reveals all canaries together")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:

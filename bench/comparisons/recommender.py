@@ -108,7 +108,7 @@ class SocialRecommender(Study):
             "Means over trainings, or over seeds for policies without training, with 95% intervals in brackets. A run "
             "is worse than random if random play has less regret on the same instance with the same contexts. Epsilons "
             f"are for a whole run. The first covers {COVERS}. The second covers one feedback's value on all channels. "
-            "Seconds are for one training, or one seed, with its runs."
+            "Seconds are the time of one training, or of one seed, including its evaluation runs."
         )
         return [
             Table("Regret and its cost", columns, rows, note, frozenset({0, 1})),

@@ -1,7 +1,7 @@
 """Flower: an agent of this package decides when each round of training ends. Another run has a timeout instead.
 
-Times are those of a virtual clock (`taciturn.flower`). For comparison, lines with '(world)' are means of 20 runs in the
-environment `federated_training_v0`.
+Times are those of a virtual clock (`taciturn.flower`). In the output below, lines with '(world)' are means of 20 runs
+in the environment `federated_training_v0`, for comparison.
 """
 
 import logging

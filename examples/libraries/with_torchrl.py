@@ -2,7 +2,7 @@
 
 `GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` need no adaptation. TorchRL groups agents by
 role. Make the vector form with Gymnasium's SAME_STEP autoreset, which TorchRL expects. `taciturn.simulate` does not
-store the memory of recurrent actors.
+carry the hidden state of recurrent actors from step to step.
 """
 
 from tempfile import mkdtemp

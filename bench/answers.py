@@ -88,7 +88,7 @@ def pays(some: Sequence[Board]) -> str:
                 fewer = max(size for size in known if size < start)
                 parts.append(f"{where} it helps in {world} with {start} or more agents, and not with {fewer}.")
         texts = [f"{start}{' agents' * (not i)} in {listed(always[start])}" for i, start in enumerate(sorted(always))]
-        everywhere = f"{where} it helps at every size in these tables. Sizes start at {listed(texts)}."
+        everywhere = f"{where} it helps at every size that was played: from {listed(texts)}."
         parts[:0] = [everywhere] if always else []
         results += parts
     return answer("How many agents are needed before communication helps?", results)

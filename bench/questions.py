@@ -134,7 +134,8 @@ def learning(results: Results) -> Table:
         "selects both agents, and the other half compares them. We test only the lead over the paper's best algorithm. "
         "The answer is yes if more than half of the trainings are better than that algorithm, and no if more than half "
         "are "
-        f"worse. This takes at least {trainings_needed(len(answers))} trainings. The answers for all environments "
+        f"worse. With fewer than {trainings_needed(len(answers))} trainings neither answer is possible. The answers "
+        f"for all environments "
         "jointly have confidence 95% (Holm 1979)."
     )
     columns = (

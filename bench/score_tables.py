@@ -107,10 +107,10 @@ def kinds_over_tasks(results: Results) -> Table:
     note = (
         "For each kind we take the agent that is best in an environment's standard task, and play it in all tasks of "
         "that environment. P is the probability that one seed of this agent (for a learner: one training) beats the "
-        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over the environments in "
-        "which the best hand-designed agent is a different agent. One half of the seeds selects the agents, and the "
-        "other half evaluates them. Controls are left out. Brackets are 95% intervals. The mean score of a learner has "
-        "no interval, because so few trainings say too little about failures."
+        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over environments; it "
+        "leaves out those where the kind's best agent is itself the best hand-designed agent. One half of the seeds "
+        "selects the agents, and the other half evaluates them. Controls are left out. Brackets are 95% intervals. The "
+        "mean score of a learner has no interval, because so few trainings say too little about failures."
     )
     return Table("All tasks", columns, rows, note)
 

@@ -52,8 +52,8 @@ def standard_tables(study: Study, results: Results) -> list[Table]:
         return {spaced(name): mean_text(values) for name, values in group.metrics.items() if name not in shown}
 
     means = (
-        "Values are means over seeds. With three seeds or more, brackets show 95% intervals, not corrected for their "
-        "number."
+        "Values are means over seeds. With three seeds or more, brackets show 95% intervals, without correction for "
+        "multiple comparisons."
     )
     note = f"The score is {score.title} ({score.direction}). {means} Wall time is per configuration and seed."
     if set(privacy(*results)) & {f"epsilon_{method}" for method in METHODS}:

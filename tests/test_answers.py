@@ -81,7 +81,7 @@ def test_the_size_from_which_on_it_pays(known: dict[int, bool], start: int | Non
 def test_where_it_pays_to_be_together(stored: Results) -> None:
     some = boards(stored.select(env=ARMS))
     text = pays(some)
-    helps = "it helps at every size in these tables. Sizes start at 5 agents in arm elimination."
+    helps = "it helps at every size that was played: from 5 agents in arm elimination."
     assert f"Without privacy {helps}\nAt a budget of epsilon = 1 {helps}" in text
     sizes = {one.task.name for one in sized(boards(stored)) if one.task.held_out}
     assert sizes == {"few-agents"}

@@ -38,7 +38,7 @@ def test_what_is_not_shown_is_nowhere_called_certain(shown: bool, monkeypatch: p
         assert (" scores 0.50" in line) is shown
 
     told = answers.pays(BOARDS)
-    assert ("it helps at every size in these tables" in told) is shown
+    assert ("it helps at every size that was played" in told) is shown
     assert ("it is not shown to help in" in told) is not shown
     assert not re.search(r" from \d+ on", told)
     assert bool(answers.fronts(BOARDS)) is shown

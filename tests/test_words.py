@@ -83,3 +83,15 @@ def test_a_habit_is_counted(text: str, habit: str) -> None:
     found = habits.counted([habits.prose(text)])
     assert sum(found[name] for name in habits.HABITS) == bool(habit)
     assert not habit or found[habit] == 1
+
+
+def unfilled(page: str) -> list[str]:
+    """Placeholders of a format string that no value replaced, outside of code."""
+    return re.findall(r"\{[A-Z_]{2,}(?::[^}]*)?\}", habits.prose(page))
+
+
+def test_no_page_shows_an_unfilled_placeholder() -> None:
+    assert unfilled("Runs with a score below {FAILS:g} fail.")
+    pages = {file.name: unfilled(file.read_text(encoding="utf-8")) for file in habits.pages()}
+    assert len(pages) > 20
+    assert not {name: found for name, found in pages.items() if found}

@@ -184,9 +184,9 @@ def jiang2020() -> str:
 With 1,000 individuals the ratio is {few:.2f}. Theorem 1 prints the bound as g' A (equation 2.13). This is true but
 far too weak: equation 2.19 has g' / A.
 
-- The platform announces a target epsilon and pays for the most frequent report. No individual gains by choosing
-  another epsilon, unless its own report can change which report is most frequent. With few individuals a deviation
-  can pay.
+- The platform announces a target epsilon and pays the individuals whose report is the most frequent one. No individual
+  gains by choosing another epsilon, unless its own report can change which report is most frequent. With few
+  individuals a deviation can pay.
 - There is a second equilibrium: all individuals choose epsilon = 0.
 - The theorem does not cover costs proportional to log(1 + epsilon). Suppose that costs have this form, individuals
   are many, and data take M values. Then epsilon = 0 is better for an individual than the target e if

@@ -139,7 +139,7 @@ def short_of_learning() -> str:
     counts = " or ".join(map(str, sorted(trainings)))
     begin = f"Without privacy, trained agents ({counts} trainings each) score "
     words = {
-        YES: "significantly higher than the best algorithm of the environment's paper in",
+        YES: "significantly higher than the best algorithm of the environment's paper, which can be far below 0, in",
         NO: "significantly lower than it in",
         OPEN: "neither significantly higher nor lower in",
     }

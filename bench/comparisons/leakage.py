@@ -193,8 +193,8 @@ class Leakage(Study):
 ATTACKS = {
     "data": (
         "Certified leakage and the accountant's epsilon",
-        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`, and "
-        "the accountant gives `claimed` in the run that spends most. A trial is a run, and `cap` is the bound that an "
+        f"All epsilons are for the whole run, at delta = {DELTA:g} and user level. The attack gives `certified`; "
+        f"`claimed` is the accountant's epsilon in the costliest run. A trial is a run, and `cap` is the bound that an "
         "attack without errors would certify from the same number of trials. The verdict is `no power` if the claimed "
         "epsilon is not below `cap`, because no attack on that many trials could refute it. The last column explains "
         f"bounds below {ENOUGH:.0%} of the claim.",
@@ -211,7 +211,7 @@ ATTACKS = {
         f"Epsilons are at delta = {DELTA:g} and user level. The attacker reads a single run with {CANARIES:,} clients. "
         "Every client is a canary: its updates point in one of two opposite directions. The attacker guesses only the "
         "directions of the 10% of clients with the clearest messages. A trial is a client, and `cap` is the bound "
-        "that guesses without errors would certify.",
+        "that an attack without errors would certify.",
     ),
 }
 
@@ -229,7 +229,7 @@ def limit(group: Group) -> str:
     if claimed >= cap:
         reasons.append(f"this number of trials certifies at most {number(cap)}")
     if group.config.get("attack") == "one run":
-        reasons.append("the bound holds even if a rare event reveals all canaries together")
+        reasons.append("the bound is lower to allow for a rare event that reveals all canaries at once")
     if expected < ENOUGH * claimed:
         reasons.append(f"the best test shows {number(expected)}: composition is loose")
     if spent < ENOUGH * claimed:

@@ -14,8 +14,9 @@ Paper
 
 Agents
     `platform_0`, then `individual_0 .. individual_{N-1}`: a campaign has two turns. In the Parallel API a step is a
-    campaign: individuals answer the current announcement, and the platform's action is the next one. The first
-    announcement is the first rule at the desired budget; its scale is the marginal cost there.
+    campaign: individuals answer the current announcement, and the platform's action is the next one. The environment
+    makes the first announcement: the first of `rules`, with the run's desired budget as target, and the marginal cost
+    at that budget as scale.
 
 Observation
     Box float32. Platform: its last announcement `[target, scale, (rule), (value)]`; `desired`, this run's desired
@@ -35,14 +36,16 @@ Reward
     "error" it is N times the squared error of the estimate, summed over values.
 
 Payment rules, for an announced `scale` and target e
-    - `wintall`: each report of the winner is paid `scale (M+e) e / (M f - 1)`, where f is its share (equation 2.22) and
-      the scale stands for g'(e). Mechanisms other than k-ary response use equations 2.15 to 2.18 at the estimate of
-      theta. Degenerate tallies pay 0, and no payment exceeds `payment_cap`.
+    - `wintall`: each report of the winner, the most frequent value, is paid `scale (M+e) e / (M f - 1)`, where f is
+      that value's share (equation 2.22) and the scale stands for g'(e). Mechanisms other than k-ary response use
+      equations 2.15 to 2.18 at the estimate of theta. If no value has a share above 1/M (`degenerate`), payments are 0.
+      No payment exceeds `payment_cap`.
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
     - `output_agreement`: `scale` for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
-    - `peer_truth_serum`: the same, divided by M times the report's share in `reference`, the shares of all past reports
-      plus one more of each value (after Jurca & Faltings 2011, without the constant that may make payments negative).
+    - `peer_truth_serum`: the same, divided by M times the report's share in `reference`: the shares of the values in
+      all past reports and one additional report of each value (after Jurca & Faltings 2011, without the constant that
+      may make payments negative).
 
 Termination
     Truncated after `horizon` campaigns.
@@ -55,13 +58,13 @@ Info
     (the others are 0). `messages` counts the reports.
 
 Privacy channels
-    `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves, each at level
-    log(1 + eps); the channel takes no other mechanism. The accountant records these levels. Each value enters one
-    report, so the event-level epsilon is the largest level, and the user-level epsilon composes all. An individual
-    chooses its budget, and whether to take part, before it holds a value, and no observation shows anyone's value.
-    Payments, and with them the rewards visible to all in the standard views, follow from the reports. So only the
-    reports depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not
-    hide. `info` shows `data`, for evaluation.
+    `report`: categorical, from individuals to the platform. Individuals perturb their reports themselves: a report with
+    budget eps is log(1 + eps)-differentially private, and the accountant records this level. The channel takes no other
+    mechanism. Each value enters one report, so the event-level epsilon is the largest level, and the user-level epsilon
+    composes all. An individual chooses its budget, and whether to take part, before it holds a value, and no
+    observation shows anyone's value. Payments, and with them the rewards visible to all in the standard views, follow
+    from the reports. So only the reports depend on the values. Budgets and participation do depend on costs and
+    beliefs, which the channel does not hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
@@ -82,13 +85,13 @@ Arguments
 
 Deviations from the paper
     The paper prints Theorem 1 with `g' A` for `g' / A` (its equation 2.19 has the latter); the bound here is min over
-    eps >= target of `g' / A`. At the target a strictly concave payoff is stationary; the paper's proof says that it
-    vanishes. The equilibrium of Theorem 2 is asymptotic and assumes that individuals ignore their own effect on the
-    winner: `FiniteBestResponse` and `exploitability` take it into account. eps = 0 for everyone is an equilibrium of
-    WINTALL too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give: `theorem_2_holds` checks
-    this, and `Wintall` warns. Tallies without a share above 1/M pay 0, since equation 2.22 has no finite value there.
-    Values are drawn again for every campaign; the paper has only one. Individuals who trust the announced target can be
-    misled: a low target with a high scale elicits the same budgets for less than the bound.
+    eps >= target of `g' / A`. At the target the derivative of a strictly concave payoff is 0; the paper's proof says
+    that the payoff itself is 0. The equilibrium of Theorem 2 is asymptotic and assumes that individuals ignore their
+    own effect on the winner: `FiniteBestResponse` and `exploitability` take it into account. eps = 0 for everyone is an
+    equilibrium of WINTALL too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give:
+    `theorem_2_holds` checks this, and `Wintall` warns. Campaigns without a share above 1/M pay 0, since equation 2.22
+    has no finite value there. Values are drawn again for every campaign; the paper has only one. Individuals who trust
+    the announced target can be misled: a low target with a high scale elicits the same budgets for less than the bound.
 
 Registered configurations
     `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale

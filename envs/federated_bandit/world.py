@@ -46,10 +46,10 @@ Termination
 Info
     `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
     own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts those on the
-    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac`, and `neighbour`, messages that policies
-    send slot by slot, outside of rounds (their cost is not in the reward); `broadcast`, messages from the server;
-    `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's
-    average was last renewed.
+    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac` and `neighbour` (sent by policies slot by slot,
+    outside of rounds; their cost is not in the reward); `broadcast`, messages from the server; `rounds`; `phase` (0
+    exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's average was last
+    renewed.
 
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
@@ -87,22 +87,23 @@ Arguments
 
 Deviations from the paper
     Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
-    ceil(pM), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. Noise
-    is drawn once and stored. An epoch runs only if it and its communication end by T; otherwise agents cycle through
-    the active arms to T and upload nothing. Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3
-    says yhat (`DDPMAB(aggregate="epoch")`). Components of a hybrid are weighted by size: the unweighted mean can settle
-    on a wrong arm if components differ in size and agents in their means. The delay is diameter - 1 in Algorithm 2,
-    line 4 of Algorithm 4 and the regret of Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of
-    Theorem 3. While they wait, agents play the arm that is best by their own ybar, with ties broken at random. `cost`
-    counts messages sent; `cost_bound` is the paper's bound, every edge in every slot of a round (Theorem 3). A
-    broadcast is counted but costs nothing, as in the paper. Epochs limited to R rounds need the true smallest gap. The
-    paper does not state T, though its 'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is
-    10^5.
+    ceil(pM) agents upload (a share p of all), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as
+    Theorem 1 says for N = M. The noise of an upload is drawn once and stays in later averages of it. An epoch runs only
+    if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing.
+    Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3 says yhat (`DDPMAB(aggregate="epoch")`).
+    Components of a hybrid are weighted by size: the unweighted mean can settle on a wrong arm if components differ in
+    size and agents in their means. The delay is diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of
+    Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of Theorem 3. While they wait, agents play
+    the arm that is best by their own ybar, with ties broken at random. `cost` counts messages sent; `cost_bound` is the
+    paper's bound, every edge in every slot of a round (Theorem 3). A broadcast is counted but costs nothing, as in the
+    paper. An algorithm that is limited to R rounds must know the true smallest gap. The paper does not state T, though
+    its 'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is 10^5.
 
     Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
-    case 3 than in cases 1 and 2 (Figure 11 needs the bound); epsilon = 1 is 'the non-private case' for the regret, but
-    messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and Table I (lambda_2 of the Laplacian) contain
-    algebraic slips; R = 4 equals R = 5 (Figure 6) only if the smallest gap is larger than for 100 uniform arms.
+    case 3 than in cases 1 and 2 (Figure 11 shows this only for costs by the bound of Theorem 3); epsilon = 1 is 'the
+    non-private case' for the regret, but messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and Table I
+    (lambda_2 of the Laplacian) contain algebraic slips; R = 4 and R = 5 give the same results (Figure 6) only if the
+    smallest gap is larger than for 100 uniform arms.
 
 Registered configurations
     None in Gymnasium, which has single-agent environments only; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K

@@ -34,15 +34,15 @@ Info
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
-    updates of a round are sent when it closes, or when the session ends (a mechanism that releases averages releases
-    nothing then). Under such a mechanism the observer is any reader of the server's parameters, and reads averages.
-    With equal weights it does not learn which clients are included; since all clients' times are identically
-    distributed, they are a random sample. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is
-    unbounded, and no mechanism is allowed. A client's time does not depend on its data, and the server's decisions
-    depend on received updates and held-out data, so the senders, their number and the end of a round reveal nothing
-    more. Numbers of samples are public: with weighting "samples" the server uses them, and adjacent clients have
-    equally many. A learner practises on held-out images (`practice_data`), never on the clients' images. Epsilon is per
-    run; several runs on the same data add up.
+    updates of a round are sent when it closes. If the run ends before, they are sent at its end, and a mechanism that
+    releases averages then releases nothing. Under such a mechanism the observer is any reader of the server's
+    parameters, and reads averages. With equal weights the observer does not learn which clients are included; these are
+    a random sample, since all clients' times are identically distributed. Sensitivity: 2 `clip_norm` in the Euclidean
+    norm; without clipping it is unbounded, and no mechanism is allowed. A client's time does not depend on its data,
+    and the server's decisions depend on received updates and held-out data, so the senders, their number and the end of
+    a round reveal nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and in
+    adjacent data sets a client's data are replaced by as many other samples. A learned policy is trained on held-out
+    images (`practice_data`), never on the clients' images. Epsilon is per run; several runs on the same data add up.
 
 Arguments
     As in round stopping, and:
@@ -52,7 +52,8 @@ Arguments
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - parts: number of parts of the training images, >= num_clients; each client holds one. None: num_clients. With
-      parts=100 and num_clients=1, the server learns from one client's images in the time of all 100 clients.
+      parts=100 and num_clients=1, the server learns from one client's images, a hundredth of the data: the reference
+      without communication.
     - model: "softmax" or "cnn" (`rl` extra).
     - learning_rate > 0, epochs >= 1, batch_size >= 1 or None (all samples of a client): the clients' training.
     - weighting: the weight of a client in the average, its number of samples ("samples") or equal weights ("uniform").
@@ -60,13 +61,13 @@ Arguments
 
 Deviations from the paper
     The paper trains a convolutional network of some 100,000 parameters on MNIST, with settings it does not give; the
-    default here is softmax regression on 8 x 8 digits, with rounds that take a millisecond. The paper fits R(k) = c - a
-    / (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0, so the fit here
-    leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so c - a / k fits better (R^2
-    0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client increases the loss. R
-    also falls from round to round as training goes on, and later rounds partly make up for a round with few updates: in
-    the default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy) than the rule
-    that is optimal for a fixed R (1.48).
+    default here is softmax regression on 8 x 8 digits, and a round takes about a millisecond to simulate. The paper
+    fits R(k) = c - a / (k + 1) and uses it from k = 0, where it gives c - a > 0; a real round without updates earns 0,
+    so the fit here leaves k = 0 out. Averaging k of M updates adds a variance in proportion to 1/k, so c - a / k fits
+    better (R^2 0.9997 against 0.96, IID). With label skew R(k) < 0 for small k: the update of a single client increases
+    the loss. R also falls from round to round as training goes on, and later rounds partly make up for a round with few
+    updates: in the default setting `FixedCount(3)` ends its 100 s with a lower loss (1.45, though a lower accuracy)
+    than the rule that is optimal for a fixed R (1.48).
 
 Registered configurations
     `taciturn/FederatedTraining-v0`: digits, IID, softmax, and the times of the paper's setting.

@@ -12,41 +12,42 @@ Paper
     after Su, Zubeldia and Lynch 2018.
 
 Agents
-    `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array API a
-    replica has one row, for a different agent at every step, so a learner on that row (`RowsVecEnv`) sees the
-    trajectory of the team.
+    `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array API
+    each parallel environment gives one observation a step, that of the acting agent, so a learner on it (`RowsVecEnv`)
+    sees the trajectory of the team.
 
 Observation
-    Box float32, all fields in [0, 1]: `counts` [K], the number of received replies with the bit of each option set,
-    over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
-    none); `q`, the probability that a 0 bit of a message is read as 1 (if agents choose their levels, its mean over the
-    replies). Agents without a tick receive nothing.
+    Box float32, all fields in [0, 1]: `counts` [K], for each option the number of received replies in which its bit is
+    1, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
+    none); `q`, the probability that a 0 bit of a message is read as 1 (if agents choose the epsilon of their messages,
+    its mean over the replies). Agents without a tick receive nothing.
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
     signal 1. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
 
 Reward
-    To the ticking agent. `pull`: the signal of the option that it pulls (equation 1), 0 if it pulls none. `preference`:
-    a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision immediately.
+    To the ticking agent. With `reward="pull"`, the signal of the option that it pulls (equation 1), 0 if it pulls none.
+    With "preference", a fresh signal of the option that it prefers afterwards, so the reward evaluates the decision
+    immediately.
 
 Termination
     Never, since a consensus may dissolve again. Truncated when the next tick would be later than `horizon`. If even the
-    first tick would be, the first step does nothing and truncates the run.
+    first tick is later, the first step does nothing and truncates the run.
 
 Info
     `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every
-    debiased count is at most 0; `consensus`, `departure`: the option that all agents prefer since this tick, or no
-    longer do (-1: none); `popularity` [K], shares of the agents (hidden from them); `epsilon_per_requester`, the
-    largest privacy loss of one agent to a single requester; `regret`: the sum over pulls so far of (best quality -
-    quality). In the PettingZoo forms `acting`: whether the agent ticks next.
+    debiased count is at most 0; `consensus`: the option on which all agents agree since this tick; `departure`: the
+    option on which they no longer agree since this tick (-1: none); `popularity` [K], shares of the agents (hidden from
+    them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester; `regret`: the sum over
+    pulls so far of (best quality - quality). In the PettingZoo forms `acting`: whether the agent ticks next.
 
 Privacy channels
-    `preference`: one-hot vectors, read by a neighbour, each an event. A tick charges every agent one reply, including
-    the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer bit by bit, and
-    `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`, epsilon is finite
-    only under a budget smaller than two answers. With `Scheduled` agents draw one answer, at a public moment, and
-    repeat it.
+    `preference`: one-hot vectors, read by a neighbour. The unit is one message (event level). A tick charges every
+    agent one reply, including the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer
+    bit by bit, and `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`,
+    epsilon is finite only with a budget smaller than the cost of two answers. With `Scheduled`, each agent draws one
+    answer at a public time and repeats it.
 
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
     preference, so epsilon is infinite, unless all agents begin with one: they can change but not lose it. With "zeros"
@@ -70,7 +71,8 @@ Arguments
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
     - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
-      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). "chosen" needs
+      `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
@@ -81,10 +83,10 @@ Deviations from the paper
     states of section V-A belong to the noiseless chain. The proof uses one estimate for all agents; here, as in
     Algorithm 1, every request gets a fresh answer. An agent also perturbs its reply to itself, as in line 4. The
     caption of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure
-    2b says "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. Figure 4 takes
-    the configuration of Figure 2b for its gap 0.3, where the text says around 30 rounds instead of around 20; neither
-    number reproduces. Theorem 2 concerns one message: nothing in the paper bounds the total privacy loss, and each tick
-    of any agent costs every agent epsilon once more.
+    2b says "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. For gap 0.3,
+    Figure 4 has the configuration of Figure 2b, but the text gives around 30 rounds for Figure 4 and around 20 for
+    Figure 2b; neither number reproduces. Theorem 2 concerns one message: nothing in the paper bounds the total privacy
+    loss, and each tick of any agent costs every agent epsilon once more.
 
 Registered configurations
     `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. `qualities="chen2021"`,

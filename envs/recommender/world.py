@@ -38,26 +38,27 @@ Info
     statistics before it acted; `records`, the number of feedbacks available to it then.
 
 Privacy channels
-    An event is the value of one feedback, given the shown items: in two adjacent runs the same users come in the same
-    contexts and are shown the same items, and one of them gives the other feedback. Nothing else is protected:
-    contexts, shown items, visits and their numbers are public. The epsilon of `statistics` and `counts` bounds the
-    information of the answers beyond the shown items. An agent that learns from its own feedbacks also reveals them by
-    the items that it shows, which determine the streams of later feedbacks. This is charged on `selection`, and is
-    infinite without a mechanism there. So the epsilon of all three channels is unconditional; for `statistics` and
-    `counts` alone it is conditional on the shown items, as for a logged policy. (It is also unconditional if the shown
-    items follow from answers, public numbers and fresh randomness, as for a T-PriDO that always asks.)
+    An event is the value of one feedback, given the shown items: two adjacent runs have the same users, contexts and
+    shown items, and differ in the value (0 or 1) of one feedback. Nothing else is protected: contexts, shown items,
+    visits and their numbers are public. The epsilon of the channels `statistics` and `counts` (below) bounds what the
+    answers reveal in addition to the shown items. An agent that learns from its own feedbacks also reveals them by the
+    items that it shows, and these items determine the sums that later feedbacks enter. This is charged on `selection`,
+    and is infinite without a mechanism there. So the epsilon of all three channels together is unconditional. That of
+    `statistics` and `counts` alone holds given the shown items, as if these came from a fixed log. (It is also
+    unconditional if the shown items follow from answers, public numbers and fresh randomness, as for a T-PriDO that
+    always asks.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
-      has sent one message. It takes `TreeAggregation`: the third party adds noise once, as a function of the asking
-      agent, the cell, the cluster and the block of feedbacks, so a repeated request gets the same answer. A feedback
-      costs epsilon for each stream (asking agent, cell, cluster) in which it was released, and the accountant charges
-      an agent exactly for its costliest feedback. If a policy asks about sums that include the asking agent's own
-      feedbacks, these are released too. A request names its cell. Answers to liars have separate noise and costs. It
-      also takes `Blocks`: a block of a stream then holds the feedbacks since the last request for it, and gets noise of
-      scale 1/epsilon once. This is less noise if requests are rare.
+      has sent one message. It takes `TreeAggregation`: the third party draws noise once for each asking agent, cell,
+      cluster and block of feedbacks, so a repeated request gets the same answer. A feedback costs epsilon for each
+      stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent exactly for its
+      costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these are released
+      too. A request names its cell. False answers to Byzantine agents have separate noise and costs. `statistics` also
+      takes `Blocks`: a block then holds the feedbacks since the stream was last requested, and gets noise of scale
+      1/epsilon once. This is less noise if requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
       The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
-      and are charged as on `statistics`; sums and counts are then streams of rounds. A visit stays unprotected:
+      and are charged as on `statistics`; a stream then has one entry a round. A visit stays unprotected:
       replacing one changes two streams on each channel, and requests may depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
@@ -71,9 +72,9 @@ Arguments
     - graph: the neighbourhood: "none", or anything that `taciturn.graph.Graph.of` reads, connected or not.
     - context_dim: d, 1 to 9; None: 2, or as in `family`.
     - family: family of mean rewards: "peak", "bumps", "linear", or a function of (contexts [..., d], items [..., 5])
-      with values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. Or a
-      simulator fitted to ratings (`taciturn.logged.fit_ratings`), which brings a catalogue and the users' contexts;
-      learners then practise in `peak` environments of the same size.
+      with values in [0, 1]; see `taciturn.envs.recommender.rewards`. Its random parts are drawn at each reset. The
+      family can also be a simulator fitted to ratings (`taciturn.logged.fit_ratings`), which brings a catalogue and the
+      users' contexts; learners are then trained in `peak` environments of the same size.
     - num_items: size of the catalogue, K; None: 4,000, or as in `family`.
     - repository: number of items of an agent, drawn from the catalogue; None: half of it.
     - homogeneous: whether all agents have the same items.

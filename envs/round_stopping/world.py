@@ -25,16 +25,16 @@ Action
 
 Reward
     `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
-    session is charged, so for every policy the return is its return under `rate` minus lambda times the horizon, and
-    the best policy is the same. The price helps learners that discount by the step: a broadcast, however long, is one
-    step, so without a price they stop immediately. At a price near the best rate, no round is worth much more than its
-    time, and the discount matters little. `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau
-    + t0) when the one round closes, else 0.
+    run is charged, so a policy's return is its return under `rate` (below) minus lambda times the horizon, and both
+    objectives have the same best policy. The price lambda helps learners that discount per step: the broadcast time t0
+    passes in one step, so without a price such a learner does not notice it and stops every round immediately. At a
+    price near the best rate, no round is worth much more than its time, and the discount matters little. `rate`: R(k)
+    when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau + t0) when the one round closes, else 0.
 
 Termination
-    `differential`, `rate`: terminated when the horizon is reached; a round that would end after it earns nothing and is
-    not counted. `lagrangian`: terminated when the round closes. A round closes by itself once all M updates have been
-    received.
+    `differential`, `rate`: terminated when the horizon is reached; a round that would end after the horizon is not
+    counted and earns nothing. `lagrangian`: terminated when the round closes. A round closes by itself once all M
+    updates have been received.
 
 Info
     For a round that closes in the step: `updates`, `slots`, `duration`, `round_reward` R(k), and whether it was

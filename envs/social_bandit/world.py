@@ -3,8 +3,9 @@
 Description
     `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
     perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
-    copies with walks that end there; their bits sum to `B_ij`. It then chooses an option and a plan for it. The
-    option's signal is drawn, and by the plan the agent adopts the option or is left without a preference.
+    copies with walks that end there; their bits sum to `B_ij`. It then chooses an option to try, and decides for each
+    value of the option's signal (0 or 1) whether to adopt the option. The signal is drawn, and the agent adopts the
+    option or is left without a preference.
 
 Paper
     Tao et al. 2023, "A distributed privacy-preserving learning dynamics in general social networks": the four stages of
@@ -17,7 +18,7 @@ Agents
 Observation
     Box float32 `[counts(K), received, own(K), p, q]`: the sums B_i of the copies received, their number V_i, the
     agent's preference one-hot (all 0: none), and the probabilities that the installed mechanism answers 1 if a bit is 1
-    (p) or 0 (q) (if agents choose their levels, their means over the messages of the round).
+    (p) or 0 (q). If agents choose the epsilon of their messages, p and q are means over the messages of the round.
 
 Action
     MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it on signal 0, and whether on signal 1.
@@ -32,9 +33,9 @@ Termination
     Truncated after `horizon` rounds.
 
 Info
-    `regret` (time average so far, equation 1), `signals` ([K]: Phi, or the share of agents with signal 1),
-    `adopters` (share of the agents that now hold an option), `hops` (moves of copies between agents so far), `slots`
-    (used by the last dissemination).
+    `regret` (time average so far, equation 1), `signals` ([K]: each option's signal; with `signals="per_agent"` the
+    share of agents with signal 1), `adopters` (share of the agents that now hold an option), `hops` (moves of copies
+    between agents so far), `slots` (the time slots that the last dissemination took).
 
 Privacy channels
     `preference` (one_hot, to neighbours): before each round, every agent that holds an option sends one message, or one
@@ -59,16 +60,16 @@ Arguments
     - shuffle: whether each run permutes listed or named qualities. If not, a learner could memorise the best option.
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's number.
     - walk_length: L >= 1.
-    - dissemination: "walk": every copy walks, exactly. "stationary": every copy ends at a uniformly random agent, the
-      limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with T. It is
-      exact without noise. With noise it preserves all means and covariances of received messages, and ignores skewness
-      and higher cumulants; see `taciturn.envs.social_bandit.dissemination.aggregate`.
+    - dissemination: "walk": every step of every copy is drawn. "stationary": every copy ends at a uniformly random
+      agent, the limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with
+      T. It is exact without noise. With noise it preserves all means and covariances of received messages, and ignores
+      skewness and higher cumulants; see `taciturn.envs.social_bandit.dissemination.aggregate`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
       times the privacy cost).
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
-    - slots: copies still under way after this many slots are lost (None: a round lasts until all have arrived); with
-      congestion only.
-    - exact_below: "aggregated" draws single copies if an agent expects at most this many.
+    - slots: the number of slots after which copies still under way are lost (None: a round lasts until all have
+      arrived); with congestion only.
+    - exact_below: "aggregated" draws each copy for an agent that receives at most this many on average.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
     - without_preference: agents without a preference send nothing before a round ("silent", the paper's form) or a
@@ -76,14 +77,16 @@ Arguments
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
     - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
-      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). It needs `without_preference="zeros"`.
+      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). "chosen" needs
+      `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
     - If no agent holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
     - The paper's regret averages over agents that hold an option, so agents without one cost nothing. The measure
-      `popularity_regret`, which the benchmark uses to compare agents, counts all agents: no option has quality 0.
+      `popularity_regret`, which the benchmark uses to compare agents, counts all agents, with quality 0 for those
+      without an option.
     - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
       simulations used.
     - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds

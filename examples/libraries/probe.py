@@ -84,7 +84,7 @@ def cleanrl(world: World) -> Played:
     env.reset(seed=0)
     for _ in range(STEPS):
         env.step(env.action_space.sample())
-    return seated(world, "vector form"), STEPS * ENVS
+    return seated(world, "the vector form"), STEPS * ENVS
 
 
 def torchrl(world: World) -> Played:
@@ -112,7 +112,7 @@ def benchmarl(world: World) -> Played:
         assert not spec.is_empty()
     task.action_mask_spec(env)
     env.rollout(STEPS, break_when_any_done=False)
-    return "task over PettingZooWrapper", STEPS * sum(map(len, task.group_map(env).values()))
+    return "a task over PettingZooWrapper", STEPS * sum(map(len, task.group_map(env).values()))
 
 
 def tianshou(world: World) -> Played:
@@ -125,7 +125,7 @@ def tianshou(world: World) -> Played:
     collector = Collector(unused, envs, VectorReplayBuffer(STEPS * ENVS, ENVS))
     collector.reset()
     stats = collector.collect(n_step=STEPS * ENVS, random=True)
-    return seated(world, "Collector on the Gymnasium form"), int(stats.n_collected_steps)
+    return seated(world, "a Collector on the Gymnasium form"), int(stats.n_collected_steps)
 
 
 def supersuit(world: World) -> Played:
@@ -139,7 +139,7 @@ def supersuit(world: World) -> Played:
     rows.reset()
     for _ in range(STEPS):
         rows.step(np.array([rows.action_space.sample() for _ in range(rows.num_envs)]))
-    return "concat_vec_envs" if alike else "padded, concat_vec_envs", STEPS * rows.num_envs
+    return "concat_vec_envs" if alike else "concat_vec_envs (padded)", STEPS * rows.num_envs
 
 
 def skrl(world: World) -> Played:
@@ -190,7 +190,7 @@ def agilerl(world: World) -> Played:
     env.reset(seed=0)
     for _ in range(STEPS):
         env.step(env.action_space.sample())
-    return "vector form", STEPS * ENVS
+    return "the vector form", STEPS * ENVS
 
 
 def seated(world: World, form: str) -> str:

@@ -178,8 +178,14 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
         text += ["```py", *matters, "```", "", f"From `examples/libraries/with_{library.name}.py`.", ""]
     if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
-    forms = dict.fromkeys(row["form"] for row in one.get("worlds", {}).values() if "form" in row)
-    return [*text, f"The table of environments has speeds with {'; '.join(forms)}.", ""] if forms else text
+    forms = [row["form"] for row in one.get("worlds", {}).values() if "form" in row]
+    if forms:
+        classes = dict.fromkeys(re.sub(", (one controlled agent|the platform)$", "", form) for form in forms)
+        speeds = f"The speeds in [Environments](#environments) were measured with {' or '.join(classes)}"
+        if any(form not in classes for form in forms):
+            speeds += ", which controls one of many agents (in elicitation the platform)"
+        text += [f"{speeds}.", ""]
+    return text
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
@@ -196,8 +202,7 @@ omits their scores ({{doc}}`leaderboard` has full trainings). Flower trains no a
 federated training ends.
 
 `python examples/libraries/run.py` runs the examples and writes this page. The results are from {processor} ({cpus} cores, shared with
-other work), with Python {python}. *Lines* counts the lines of an example. *Glue lines* are the lines that an
-environment of the library itself would make unnecessary. *Seconds* is the time of the whole example: start, training and evaluation.
+other work), with Python {python}. *Lines* counts the lines of an example. *Glue lines* are the lines that you would not need for one of the library's own environments. *Seconds* is the time of the whole example: start, training and evaluation.
 """  # noqa: E501 - a page's own lines
 WORLDS = """The table has actions per second, summed over all agents. Each library plays the environments through its own classes, in 4 parallel
 replicas if the interface allows this. Agents act at random; in RLlib and sb3-contrib they learn. A library without an interface for many

@@ -70,19 +70,20 @@ class Best(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An environment: its title and size, the best agent of each kind without privacy, and of all kinds (or yours)
-    under each budget."""
+    """An environment: its title and size, whether it is a control, the best agent of each kind without privacy, and of
+    all kinds (or yours) under each budget."""
 
     world: str
     size: str
+    control: bool
     kinds: list[Best]
     budgets: dict[float | str, Best]
 
     @property
-    def order(self) -> tuple[bool, float]:
-        """Environments without budgets come last, the others by the score at the smallest one, the highest first."""
+    def order(self) -> tuple[bool, bool, float]:
+        """Controls come last, those without budgets after the others; the score at the smallest budget falls."""
         shared = [best for budget, best in self.budgets.items() if budget != NO_BUDGET_LIMIT]
-        return not shared, -(shared[-1].score if shared else 0.0)
+        return self.control, not shared, -(shared[-1].score if shared else 0.0)
 
 
 def best_of(board: Board, part: int) -> Best | None:
@@ -107,7 +108,7 @@ def row_of(boards: Sequence[Board], board: Board) -> Row:
     number, what = size_of(board.task)
     best_at = {budget: one for budget, one in found.items() if one is not None}
     size = f"{number} {what}{', control' * board.task.control}"
-    return Row(world_title(board.task.env), size, kinds, best_at)
+    return Row(world_title(board.task.env), size, bool(board.task.control), kinds, best_at)
 
 
 def score_text(score: float) -> str:
@@ -200,6 +201,7 @@ class Canvas:
             for row, height in zip(self.rows, heights, strict=True):
                 self.row(row, top, height)
                 top += height
+            self.line([0, self.width], [top, top], alpha=0.2, linewidth=0.8)
         return figure
 
     def height(self, row: Row) -> float:
@@ -217,11 +219,11 @@ class Canvas:
         ]
         return f"\N{LEFTWARDS ARROW} {', '.join(low)}" if low else ""
 
-    def best_texts(self, row: Row) -> list[tuple[float | str, int, str]]:
-        """The kind, and the name and score, of the best agent without privacy and at the smallest budget."""
+    def best_texts(self, row: Row) -> list[tuple[float | str, Best, str]]:
+        """The best agent without privacy and at the smallest budget, and its name and score."""
         shown = (NO_BUDGET_LIMIT, *self.played[-1:])
         some = [(budget, row.budgets[budget]) for budget in shown if budget in row.budgets]
-        return [(budget, best.part, f"{best.name} {score_text(best.score)}") for budget, best in some]
+        return [(budget, best, f"{best.name} {score_text(best.score)}") for budget, best in some]
 
     def legend(self) -> None:
         """The legend, above the rows."""
@@ -273,17 +275,19 @@ class Canvas:
         if self.narrow:
             self.write(2, top + 12, row.world, weight="bold")
             self.write(self.width - 2, top + 12, row.size, ha="right", fontsize=self.font - 1)
-            for place, (budget, part, words) in enumerate(self.best_texts(row) * self.named):
+            for place, (budget, best, words) in enumerate(self.best_texts(row) * self.named):
                 when = "no privacy" if budget == NO_BUDGET_LIMIT else f"\u03b5 = {budget:g}"
-                self.mark(8, top + 29 + 17 * place, part, filled=True, size=7)
+                self.mark(8, top + 29 + 17 * place, best.part, filled=best.gains, size=7)
                 self.write(18, top + 29 + 17 * place, f"best, {when}: {words}", fontsize=self.font - 1)
         else:
             self.write(2, top + 14, row.world, weight="bold")
             self.write(2, top + 30, row.size, fontsize=self.font - 1)
-            for budget, part, words in self.best_texts(row) * self.named:
+            for budget, best, words in self.best_texts(row) * self.named:
                 x = self.right + (12 if budget == NO_BUDGET_LIMIT else 166)
-                self.mark(x, top + 16, part, filled=True, size=7)
+                self.mark(x, top + 16, best.part, filled=best.gains, size=7)
                 self.write(x + 9, top + 16, words)
+            if self.named and self.private and not private(row):
+                self.write(self.right + 175, top + 16, "nothing is shared")
         for score in (FLOOR, -0.5, 0.0, 0.5, 1.0):
             strong = score in (0.0, 1.0)
             self.line([self.x(score)] * 2, [lanes + 2, lanes + 28 + 18 * private(row)], alpha=0.6 if strong else 0.15,

@@ -407,19 +407,19 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     )  # fmt: skip
     note = (
         "Agents are ordered by the mean of their measure over all seeds. A centralised agent shares information "
-        "outside the channels, and an agent that knows the truth reads hidden variables; both have no rank. A "
-        "learner has no rank either if it has so few trainings that failures not yet observed could bring its score "
-        f"below 0. Half width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, parentheses "
-        "give the core hours of further runs that would make it so narrow. Runs: the number of seeds (or trainings) "
+        "outside the channels, and an agent that knows the truth reads hidden variables; both have no rank. A learner "
+        "has no rank either if it has so few trainings that failures not yet observed could bring its score below 0. "
+        f"Half width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, parentheses give the "
+        "core hours of the further runs that would reduce it to this value. Runs: the number of seeds (or trainings) "
         f"times the runs of each. Failed runs: the runs with a score below {FAILS:g}, which lose more than full "
         "information could gain. With fewer than five failed runs, the interval may contain the true score in less "
-        "than 95% of the cases (docs/intervals.md). Score without messages: the agent's score if the messages that "
-        "it receives come from another run and say nothing about its own instance. The score minus this one is the "
-        "value of messages. Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the "
-        "score minus the score of the paper's best algorithm. One half of the seeds selects that algorithm, and the "
-        "other half gives the lead. The lead of a learner is a median over trainings, with the interval of the sign "
-        "test. The other intervals of learners are wider, because further trainings may fail even if none has "
-        "failed. Budgets do not affect agents that ignore messages."
+        "than 95% of the cases (docs/intervals.md). Score without messages: the agent's score if the messages that it "
+        "receives come from another run and say nothing about its own instance. The score minus this one is the value "
+        "of messages. Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the score "
+        "minus the score of the paper's best algorithm. One half of the seeds selects that algorithm, and the other "
+        "half gives the lead. The lead of a learner is a median over trainings, with the interval of the sign test. "
+        "All other intervals of a learner also allow for failures of further trainings, even if none has failed. "
+        "Budgets do not affect agents that ignore messages."
     )
     if seeds:
         stored = [place for place, name in enumerate(columns) if name not in ("rank", LEAD)]

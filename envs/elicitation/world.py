@@ -43,9 +43,9 @@ Payment rules, for an announced `scale` and target e
     - `flat_rate`: `scale` for each report.
     - `posted_price`: `scale` for each report of the announced `value`.
     - `output_agreement`: `scale` for each report that equals the report of a random peer (von Ahn & Dabbish 2004).
-    - `peer_truth_serum`: the same, divided by M times the report's share in `reference`: the shares of the values in
-      all past reports and one additional report of each value (after Jurca & Faltings 2011, without the constant that
-      may make payments negative).
+    - `peer_truth_serum`: the same, divided by M times the reported value's share in `reference`, which has the shares
+      among all past reports and one additional report of each value (after Jurca & Faltings 2011, without the constant
+      that may make payments negative).
 
 Termination
     Truncated after `horizon` campaigns.
@@ -62,9 +62,9 @@ Privacy channels
     budget eps is log(1 + eps)-differentially private, and the accountant records this level. The channel takes no other
     mechanism. Each value enters one report, so the event-level epsilon is the largest level, and the user-level epsilon
     composes all. An individual chooses its budget, and whether to take part, before it holds a value, and no
-    observation shows anyone's value. Payments, and with them the rewards visible to all in the standard views, follow
-    from the reports. So only the reports depend on the values. Budgets and participation do depend on costs and
-    beliefs, which the channel does not hide. `info` shows `data`, for evaluation.
+    observation shows anyone's value. Payments follow from the reports, and so do the rewards. So only the reports
+    depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not hide.
+    `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
@@ -72,7 +72,7 @@ Arguments
     - shuffle: whether each run permutes a given theta. If not, a learner could memorise the most frequent value.
     - cost: `QuadraticCost(c)`, `LinearCost(c)`, `ExponentialCost(c)`, `LogCost(c)`, or `(g, g')`, functions of arrays.
     - cost_spread: in [0, 1); individual i has cost `u_i g`, `u_i` uniform in 1 -+ spread, and observes `u_i c` (c = 1
-      for a pair).
+      if `cost` is given as `(g, g')`).
     - belief_concentration: beliefs are drawn from Dirichlet(concentration theta); inf: individuals know theta.
     - horizon: number of campaigns, >= 1 (`campaigns` is an alias).
     - target: the desired budget, in [0.01, max_epsilon], or (lowest, highest) to draw it uniformly between them at each
@@ -84,14 +84,15 @@ Arguments
     - max_epsilon, max_scale: upper bounds of actions. payment_cap: upper bound of one payment.
 
 Deviations from the paper
-    The paper prints Theorem 1 with `g' A` for `g' / A` (its equation 2.19 has the latter); the bound here is min over
-    eps >= target of `g' / A`. At the target the derivative of a strictly concave payoff is 0; the paper's proof says
-    that the payoff itself is 0. The equilibrium of Theorem 2 is asymptotic and assumes that individuals ignore their
-    own effect on the winner: `FiniteBestResponse` and `exploitability` take it into account. eps = 0 for everyone is an
-    equilibrium of WINTALL too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)` does not give:
-    `theorem_2_holds` checks this, and `Wintall` warns. Campaigns without a share above 1/M pay 0, since equation 2.22
-    has no finite value there. Values are drawn again for every campaign; the paper has only one. Individuals who trust
-    the announced target can be misled: a low target with a high scale elicits the same budgets for less than the bound.
+    The paper prints Theorem 1 with `g' A` instead of `g' / A`, which its equation 2.19 has (A: `informativeness`); the
+    bound here is min over eps >= target of `g' / A`. At the target the derivative of a strictly concave payoff is 0;
+    the paper's proof says that the payoff itself is 0. The equilibrium of Theorem 2 is asymptotic and assumes that
+    individuals ignore their own effect on the winner: `FiniteBestResponse` and `exploitability` take it into account.
+    eps = 0 for everyone is an equilibrium of WINTALL too. Theorem 2 needs a concave payoff, which `g = c log(1 + eps)`
+    does not give: `theorem_2_holds` checks this, and `Wintall` warns. Campaigns without a share above 1/M pay 0, since
+    equation 2.22 has no finite value there. Values are drawn again for every campaign; the paper has only one.
+    Individuals who trust the announced target can be misled: a low target with a high scale elicits the same budgets
+    for less than the bound.
 
 Registered configurations
     `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale

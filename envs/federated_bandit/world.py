@@ -3,9 +3,9 @@
 Description
     `M` agents face the same `K` Bernoulli arms for `T` slots, and each of them pulls one arm in each slot. Agents share
     their knowledge as means: an upload sends, over the channel `means`, an agent's mean reward since its last upload,
-    for every arm that any agent has pulled since the last round. All uploads of an agent are combined into one mean per
-    arm (equation 6 of Li & Song). A communication round averages these means over the agents that uploaded, and all
-    agents learn the average.
+    for every arm that any agent has pulled since the last round. For each agent and arm, the receiver combines all
+    uploads so far into one mean (equation 6 of Li & Song). A communication round averages these combined means over the
+    agents that uploaded, and all agents learn the average.
 
     - Server: a round begins and ends in any slot with an upload; agents that do not upload in that slot take no part.
     - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay`
@@ -46,10 +46,10 @@ Termination
 Info
     `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
     own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts those on the
-    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac` and `neighbour` (sent by policies slot by slot,
-    outside of rounds; their cost is not in the reward); `broadcast`, messages from the server; `rounds`; `phase` (0
-    exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's average was last
-    renewed.
+    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac` and `neighbour`; messages of this last kind are
+    sent by policies outside of rounds, and their cost is not in the reward; `broadcast`, messages from the server;
+    `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's
+    average was last renewed.
 
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
@@ -80,24 +80,25 @@ Arguments
     - weighting: weights in an average: "agents" (all agents equal), "components" (all components of a hybrid equal, as
       in the paper), or "pulls": an upload is weighted by the number of pulls behind each mean; it carries this number,
       which every agent sees anyhow.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
-      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`).
+    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
+      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
-    Logarithms are natural. S(r) is rounded up and grows by at least 1 per round, and C(r) uses the rounded value. N =
-    ceil(pM) agents upload (a share p of all), and the noise has scale 1/(N epsilon n): a message is (N epsilon)-DP, as
-    Theorem 1 says for N = M. The noise of an upload is drawn once and stays in later averages of it. An epoch runs only
-    if it and its communication end by T; otherwise agents cycle through the active arms to T and upload nothing.
-    Averages are over ybar, as in the proof of Theorem 3; line 9 of Algorithm 3 says yhat (`DDPMAB(aggregate="epoch")`).
-    Components of a hybrid are weighted by size: the unweighted mean can settle on a wrong arm if components differ in
-    size and agents in their means. The delay is diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of
-    Theorems 3 and 4, but the diameter in line 5 of Algorithm 4 and the cost of Theorem 3. While they wait, agents play
-    the arm that is best by their own ybar, with ties broken at random. `cost` counts messages sent; `cost_bound` is the
-    paper's bound, every edge in every slot of a round (Theorem 3). A broadcast is counted but costs nothing, as in the
-    paper. An algorithm that is limited to R rounds must know the true smallest gap. The paper does not state T, though
-    its 'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is 10^5.
+    Logarithms are natural. The pulls per arm S(r) are rounded up and grow by at least 1 per round, and the confidence
+    radius C(r) uses the rounded value. N = ceil(pM) agents upload (a share p of all), and the noise has scale 1/(N
+    epsilon n): a message is (N epsilon)-DP, as Theorem 1 says for N = M. The noise of an upload is drawn once and stays
+    in later averages of it. An epoch runs only if it and its communication end by T; otherwise agents cycle through the
+    active arms to T and upload nothing. Averages are over ybar, the mean of all uploads, as in the proof of Theorem 3;
+    `DDPMAB(aggregate="epoch")` averages yhat, the last upload, as in line 9 of Algorithm 3. Components of a hybrid are
+    weighted by size: the unweighted mean can settle on a wrong arm if components have different sizes and agents have
+    different means. The delay is diameter - 1 in Algorithm 2, line 4 of Algorithm 4 and the regret of Theorems 3 and 4,
+    but the diameter in line 5 of Algorithm 4 and the cost of Theorem 3. While they wait, agents play the arm that is
+    best by their own ybar, with ties broken at random. `cost` counts messages sent; `cost_bound` is the paper's bound,
+    every edge in every slot of a round (Theorem 3). A broadcast is counted but costs nothing, as in the paper. An
+    algorithm that is limited to R rounds must know the true smallest gap. The paper does not state T, though its
+    'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is 10^5.
 
     Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
     case 3 than in cases 1 and 2 (Figure 11 shows this only for costs by the bound of Theorem 3); epsilon = 1 is 'the

@@ -4,8 +4,8 @@ Description
     The decision problem of `taciturn/RoundStopping-v0`, with a model that learns. `M` clients hold shares of an image
     data set. In every round they train a small classifier on their data, starting from the server's parameters. The
     server waits, slot by slot, for their updates, and closes the round by averaging those that arrived (federated
-    averaging, McMahan et al. 2017). The clients' times are identically distributed, so they arrive in a uniformly
-    random order.
+    averaging, McMahan et al. 2017). The clients' times are identically distributed, so the updates arrive in a
+    uniformly random order.
 
 Paper
     Jiang 2020 (dissertation), chapter 3, section 3.4: the experiments of Figures 3.2-3.6.
@@ -18,8 +18,8 @@ Observation
     clipped to 10) of the server's current parameters.
 
 Action
-    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload
-    under Pareto times.
+    Discrete(2): 0 stops the round; 1 waits: for one slot if times are geometric, or until the next completion or upload
+    if they are Pareto.
 
 Reward
     When a round closes, the decrease of the held-out cross-entropy (negative if the round increased it); else 0. Under
@@ -34,21 +34,23 @@ Info
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
-    updates of a round are sent when it closes. If the run ends before, they are sent at its end, and a mechanism that
-    releases averages then releases nothing. Under such a mechanism the observer is any reader of the server's
-    parameters, and reads averages. With equal weights the observer does not learn which clients are included; these are
-    a random sample, since all clients' times are identically distributed. Sensitivity: 2 `clip_norm` in the Euclidean
-    norm; without clipping it is unbounded, and no mechanism is allowed. A client's time does not depend on its data,
-    and the server's decisions depend on received updates and held-out data, so the senders, their number and the end of
-    a round reveal nothing more. Numbers of samples are public: with weighting "samples" the server uses them, and in
-    adjacent data sets a client's data are replaced by as many other samples. A learned policy is trained on held-out
-    images (`practice_data`), never on the clients' images. Epsilon is per run; several runs on the same data add up.
+    updates of a round are sent when it closes. If the run ends during a round, they are sent at the end of the run; a
+    mechanism that releases averages does not release this incomplete round. Under such a mechanism the observer is any
+    reader of the server's parameters, and reads averages. With equal weights the observer does not learn which clients
+    are included; these are a random sample, since all clients' times are identically distributed. Sensitivity: 2
+    `clip_norm` in the Euclidean norm; without clipping it is unbounded, and no mechanism is allowed. A client's time
+    does not depend on its data, and the server's decisions depend on received updates and held-out data, so the
+    senders, their number and the end of a round reveal nothing more. Numbers of samples are public: with weighting
+    "samples" the server uses them, and in adjacent data sets a client's data are replaced by as many other samples. A
+    learned policy is trained on held-out images (`practice_data`), never on the clients' images. Epsilon is per run;
+    several runs on the same data add up.
 
 Arguments
     As in round stopping, and:
 
     - reward: the R(k) that planning policies such as `OptimalStopping` assume. The environment itself uses it only for
-      the default price of time. The default was fitted to the curve measured with the other defaults.
+      the default price of time. The default R(k) was fitted to the curve measured with the other arguments at their
+      defaults.
     - data: "digits" (scikit-learn's, `data` extra), the path of the user's MNIST (`load_mnist`), or a `Dataset`.
     - concentration: None for IID clients, > 0 for label skew (`partition`).
     - parts: number of parts of the training images, >= num_clients; each client holds one. None: num_clients. With

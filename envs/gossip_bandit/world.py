@@ -13,8 +13,8 @@ Paper
 
 Agents
     `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array API
-    each parallel environment gives one observation a step, that of the acting agent, so a learner on it (`RowsVecEnv`)
-    sees the trajectory of the team.
+    each parallel environment gives one observation a step, that of the acting agent, so a learner that trains on it
+    (`RowsVecEnv`) sees the trajectory of the team.
 
 Observation
     Box float32, all fields in [0, 1]: `counts` [K], for each option the number of received replies in which its bit is
@@ -24,7 +24,7 @@ Observation
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
-    signal 1. With `flat_actions`, Discrete(4 (K + 1)): 4 option + 2 (adopt on 0) + (adopt on 1).
+    signal 1. With `flat_actions`, Discrete(4 (K + 1)), encoded as 4 * option + 2 * (adopt on 0) + (adopt on 1).
 
 Reward
     To the ticking agent. With `reward="pull"`, the signal of the option that it pulls (equation 1), 0 if it pulls none.
@@ -46,8 +46,8 @@ Privacy channels
     `preference`: one-hot vectors, read by a neighbour. The unit is one message (event level). A tick charges every
     agent one reply, including the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer
     bit by bit, and `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`,
-    epsilon is finite only with a budget smaller than the cost of two answers. With `Scheduled`, each agent draws one
-    answer at a public time and repeats it.
+    epsilon is finite only if the privacy budget of an agent pays for fewer than two answers. With `Scheduled`, each
+    agent draws one answer at a public time and repeats it.
 
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
     preference, so epsilon is infinite, unless all agents begin with one: they can change but not lose it. With "zeros"
@@ -70,23 +70,23 @@ Arguments
       names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
-      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). "chosen" needs
+    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
+      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
       `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
     Consensus is not absorbing under finite epsilon: the estimate of an option without supporters can be positive by
-    chance, and supporters of the best option can estimate its share below the threshold. Theorem 1 (equation 36) can
-    therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or without noise; the K absorbing
-    states of section V-A belong to the noiseless chain. The proof uses one estimate for all agents; here, as in
-    Algorithm 1, every request gets a fresh answer. An agent also perturbs its reply to itself, as in line 4. The
-    caption of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4. The text on Figure
-    2b says "when there are four agents"; its caption has K = 4 and no such N, so four arms are meant. For gap 0.3,
-    Figure 4 has the configuration of Figure 2b, but the text gives around 30 rounds for Figure 4 and around 20 for
-    Figure 2b; neither number reproduces. Theorem 2 concerns one message: nothing in the paper bounds the total privacy
-    loss, and each tick of any agent costs every agent epsilon once more.
+    chance, and supporters of the best option can estimate its share below the adoption threshold of Algorithm 1.
+    Theorem 1 (equation 36) can therefore hold only as a statement on first passage (`agreed_at`, `agreed_on`), or
+    without noise; the K absorbing states of section V-A belong to the noiseless chain. The proof uses one estimate for
+    all agents; here, as in Algorithm 1, every request gets a fresh answer. An agent also perturbs its reply to itself,
+    as in line 4. The caption of Figure 1 and its text give different K (4 and 2); four qualities are listed, so K = 4.
+    The text on Figure 2b says "when there are four agents"; its caption has K = 4 and no such N, so four arms are
+    meant. For gap 0.3, Figure 4 has the configuration of Figure 2b, but the text gives around 30 rounds to convergence
+    for Figure 4 and around 20 for Figure 2b; neither number reproduces. Theorem 2 concerns one message: nothing in the
+    paper bounds the total privacy loss, and each tick of any agent costs every agent epsilon once more.
 
 Registered configurations
     `taciturn/GossipBandit-v0` (PettingZoo): N=400, K=4, rate 1, qualities drawn at each reset. `qualities="chen2021"`,

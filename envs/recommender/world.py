@@ -42,24 +42,24 @@ Privacy channels
     shown items, and differ in the value (0 or 1) of one feedback. Nothing else is protected: contexts, shown items,
     visits and their numbers are public. The epsilon of the channels `statistics` and `counts` (below) bounds what the
     answers reveal in addition to the shown items. An agent that learns from its own feedbacks also reveals them by the
-    items that it shows, and these items determine the sums that later feedbacks enter. This is charged on `selection`,
-    and is infinite without a mechanism there. So the epsilon of all three channels together is unconditional. That of
-    `statistics` and `counts` alone holds given the shown items, as if these came from a fixed log. (It is also
-    unconditional if the shown items follow from answers, public numbers and fresh randomness, as for a T-PriDO that
-    always asks.)
+    items that it shows, and these items determine the sums that later feedbacks enter. The channel `selection` accounts
+    for both; without a mechanism there, its epsilon is infinite. So the epsilon of all three channels together holds
+    without conditions, and that of `statistics` and `counts` alone holds given the shown items, as if these came from a
+    fixed log. (It also holds without conditions if the shown items follow from answers, public numbers and fresh
+    randomness, as for a T-PriDO that always asks.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
-      has sent one message. It takes `TreeAggregation`: the third party draws noise once for each asking agent, cell,
-      cluster and block of feedbacks, so a repeated request gets the same answer. A feedback costs epsilon for each
-      stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent exactly for its
-      costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these are released
-      too. A request names its cell. False answers to Byzantine agents have separate noise and costs. `statistics` also
-      takes `Blocks`: a block then holds the feedbacks since the stream was last requested, and gets noise of scale
-      1/epsilon once. This is less noise if requests are rare.
+      has sent one message. The channel takes `TreeAggregation`: the third party draws noise once for each asking agent,
+      cell, cluster and block of feedbacks, so a repeated request gets the same answer. A feedback costs epsilon for
+      each stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent exactly
+      for its costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these are
+      released too. A request names its cell. An agent that a fault makes Byzantine gets false answers, with separate
+      noise and costs. `statistics` also takes `Blocks`: a block then holds the feedbacks since the stream was last
+      requested, and gets noise of scale 1/epsilon once. This is less noise if requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
       The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
-      and are charged as on `statistics`; a stream then has one entry a round. A visit stays unprotected:
-      replacing one changes two streams on each channel, and requests may depend on shown items.
+      and are charged as on `statistics`; a stream then has one entry for each round, with or without a visit. A visit
+      stays unprotected: replacing one changes two streams on each channel, and requests may depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
 
@@ -89,8 +89,8 @@ Deviations from the paper
     clusters (standard deviation 0.1) with 30% uniform ones, contexts in [0, 1]^d in 8 clusters (0.08) with 25% uniform
     ones, both clipped. Mean rewards are Lipschitz, as in Assumption 1. The children of (h, i) are (h + 1, 2i - 1) and
     (h + 1, 2i); in the paper one of them is 2i + 1. Regret is relative to the best item in the agent's repository, not
-    the best of all. Theorem 2 says that a record costs a user epsilon once; here it costs epsilon for every region in
-    which it is released, since regions are refined and the history is recounted.
+    the best of all. Theorem 2 says that a feedback costs a user epsilon once; here it costs epsilon for every cluster
+    in which it is released, since clusters are split and past feedbacks are counted again in the parts.
 
 Registered configurations
     `taciturn/Recommender-v0` (PettingZoo): 8 agents on a star, contexts of 2 dimensions, the family `peak`, 20,000

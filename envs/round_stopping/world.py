@@ -20,16 +20,17 @@ Observation
     round so far; the time left of the horizon (0 under the Lagrangian objective, which has no horizon).
 
 Action
-    Discrete(2): 0 stops the round; 1 waits, for one slot under geometric times, until the next completion or upload
-    under Pareto times.
+    Discrete(2): 0 stops the round; 1 waits: for one slot if times are geometric, or until the next completion or upload
+    if they are Pareto.
 
 Reward
     `differential`: R(k) when a round closes, minus lambda for each unit of time that passed in the step. All time of a
     run is charged, so a policy's return is its return under `rate` (below) minus lambda times the horizon, and both
     objectives have the same best policy. The price lambda helps learners that discount per step: the broadcast time t0
-    passes in one step, so without a price such a learner does not notice it and stops every round immediately. At a
-    price near the best rate, no round is worth much more than its time, and the discount matters little. `rate`: R(k)
-    when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau + t0) when the one round closes, else 0.
+    passes in one step, so without a price such a learner does not notice it and stops every round immediately. If
+    lambda is near the best rate, no round earns much more than the price of its time, so the discount matters little.
+    `rate`: R(k) when a round closes, else 0. `lagrangian`: R(k) - lambda (n tau + t0) when the one round closes, else
+    0.
 
 Termination
     `differential`, `rate`: terminated when the horizon is reached; a round that would end after the horizon is not
@@ -58,11 +59,11 @@ Arguments
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
-    corrects. The paper does not state the order of events within a slot; with the order above,
-    E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper's objective is a long-run rate; an episode here is a training session of
-    given length, so no policy needs to know lambda (the price of `differential` changes no policy's rank).
-    Pareto times have no slots, so the server acts at events; which of several queued clients uploads next does not
-    matter.
+    corrects. The paper does not state the order of events within a slot; with the order above, the expected number of
+    slots until the first update is E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper maximises a long-run rate, and its policy
+    needs that rate as lambda. An episode here has a given length, so no policy needs lambda (in `differential` it does
+    not change the order of policies). Pareto times have no slots, so the server acts at events; which of several queued
+    clients uploads next does not matter.
 
 Registered configurations
     `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 -

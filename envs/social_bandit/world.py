@@ -22,12 +22,12 @@ Observation
 
 Action
     MultiDiscrete([K + 1, 2, 2]): the option to try (K: none), whether to adopt it on signal 0, and whether on signal 1.
-    An agent that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)): 4 option
-    + 2 (adopt on 0) + (adopt on 1).
+    An agent that does not adopt its option has no preference. With `flat_actions`, Discrete(4 (K + 1)), encoded as 4 *
+    option + 2 * (adopt on 0) + (adopt on 1).
 
 Reward
     The signal of the option that the agent held when the round began, not of an option that it adopts in this round; 0
-    if it held none. In `update`, read the option from `obs`.
+    if it held none. The argument `obs` of a policy's `update` shows the rewarded option.
 
 Termination
     Truncated after `horizon` rounds.
@@ -69,35 +69,37 @@ Arguments
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
     - slots: the number of slots after which copies still under way are lost (None: a round lasts until all have
       arrived); with congestion only.
-    - exact_below: "aggregated" draws each copy for an agent that receives at most this many on average.
+    - exact_below: with "aggregated", the copies of an agent that receives at most this many on average are drawn one by
+      one.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).
     - without_preference: agents without a preference send nothing before a round ("silent", the paper's form) or a
       message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
-    - message_levels: "installed" or "chosen": whether each agent chooses the level of its next message; a role
-      `communicator` does so before each turn (`taciturn.envs.core.LevelChoice`). "chosen" needs
+    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
+      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
       `without_preference="zeros"`.
     - levels: the epsilons to choose from, the first 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
-    - If no agent holds an option, Q^r is 0/0 in the paper; here such a round earns nothing.
+    - If no agent holds an option, the popularities Q^r are 0/0 in the paper; here such a round earns nothing.
     - The paper's regret averages over agents that hold an option, so agents without one cost nothing. The measure
       `popularity_regret`, which the benchmark uses to compare agents, counts all agents, with quality 0 for those
       without an option.
-    - The paper's g, h, sigma and L = O(log N) enter as `copies` and `walk_length`. It does not say which L its
-      simulations used.
+    - `copies` and `walk_length` replace the paper's constants g, h, sigma and L = O(log N). The paper does not say
+      which L its simulations used.
     - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
-      by O(log^2 N) slots with high probability only; copies that arrive in the same slot queue in random order. Queues
-      delay copies but do not change where they end, so `congestion` matters only with `slots`.
+      by O(log^2 N) slots with high probability only; copies that arrive in the same slot are queued in random order.
+      Queues delay copies but do not change where they end, so `congestion` matters only with `slots`.
     - On a complete graph the end of a walk is drawn from its closed-form distribution, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.
     - "aggregated" is the only approximation and is off by default. "stationary" is the exact limit of long
       walks, at any size.
-    - The policy decides everything that the paper leaves to the agents (an empty or all-zero estimate, mu, beta).
+    - The policy decides what the paper leaves to the agents: mu, beta, and what to do if the estimate is empty or all
+      zero.
 
 Registered configurations
     `taciturn/SocialBandit-v0` (PettingZoo): 100 agents on a complete graph, 5 options with qualities drawn at each

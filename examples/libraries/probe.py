@@ -95,7 +95,7 @@ def torchrl(world: World) -> Played:
         env.rollout(STEPS, break_when_any_done=False)
         return "PettingZooWrapper", STEPS * len(env.unwrapped.possible_agents)
     GymWrapper(world.vector("SameStep")).rollout(STEPS, break_when_any_done=False)
-    return "GymWrapper of the vector form", STEPS * ENVS
+    return "GymWrapper on the vector form", STEPS * ENVS
 
 
 def benchmarl(world: World) -> Played:
@@ -155,12 +155,12 @@ def skrl(world: World) -> Played:
             env.step(actions)
             if not env.agents:
                 env.reset()
-        return "wrap_env of the PettingZoo form", STEPS * len(env.possible_agents)
+        return "wrap_env on the PettingZoo form", STEPS * len(env.possible_agents)
     env = wrap_env(world.vector(), verbose=False)
     env.reset()
     for _ in range(STEPS):
         env.step(torch.as_tensor(np.array(env._env.action_space.sample())).view(ENVS, -1))
-    return "wrap_env of the vector form", STEPS * ENVS
+    return "wrap_env on the vector form", STEPS * ENVS
 
 
 def rllib(world: World) -> Played:

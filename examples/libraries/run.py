@@ -178,14 +178,27 @@ def section(library: Library, one: dict[str, Any]) -> list[str]:
         text += ["```py", *matters, "```", "", f"From `examples/libraries/with_{library.name}.py`.", ""]
     if "printed" in one and not library.plays:
         text += ["It printed:", "", "```text", *one["printed"], "```", ""]
-    forms = [row["form"] for row in one.get("worlds", {}).values() if "form" in row]
-    if forms:
-        classes = dict.fromkeys(re.sub(", (one controlled agent|the platform)$", "", form) for form in forms)
-        speeds = f"The speeds in [Environments](#environments) were measured with {' or '.join(classes)}"
-        if any(form not in classes for form in forms):
-            speeds += ", which controls one of many agents (in elicitation the platform)"
-        text += [f"{speeds}.", ""]
-    return text
+    return [*text, *measured_with(one.get("worlds", {}))]
+
+
+def measured_with(worlds: dict[str, dict[str, Any]]) -> list[str]:
+    """The classes with which the speeds in the environments `{id: row}` were measured, as a paragraph."""
+    played: dict[str, list[str]] = {}
+    forms = {world: row["form"] for world, row in worlds.items() if "form" in row}
+    for world, form in forms.items():
+        title = world.removesuffix("_v0").replace("_", " ")
+        played.setdefault(re.sub(", (one controlled agent|the platform)$", "", form), []).append(title)
+    *few, most = sorted(played, key=lambda form: len(played[form])) or [""]
+    if not most:
+        return []
+    text = "The speeds in [Environments](#environments) were measured with "
+    text += (
+        "".join(f"{form} in {', '.join(played[form]).replace(', ', ' and ')}, and otherwise with " for form in few)
+        + most
+    )
+    if any(form not in played for form in forms.values()):
+        text += ", which controls one of many agents (the platform in elicitation)"
+    return [f"{text}.", ""]
 
 
 def blocks(lines: list[str]) -> list[list[str]]:

@@ -286,7 +286,7 @@ def who_is_best(results: Results) -> Table:
         "seeds evaluate it. "
         f"Saturated: the best agent scores {SATURATED:g} or more, so the task no longer separates good agents. "
         f"{f'Of {listed(more)} more is better, of the other measures less. ' if more else ''}"
-        f"The table leaves out the controls, tasks that cannot rank agents by their communication. {' '.join(left)}"
+        f"The table leaves out the controls (tasks that cannot rank agents by their communication). {' '.join(left)}"
     )
     return Table("Who is best", columns, rows, note, words=frozenset(range(9)))
 
@@ -408,8 +408,8 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
     note = (
         "Agents are ordered by the mean of their measure over all seeds. A centralised agent shares information "
         "outside the channels, and an agent that knows the truth reads hidden variables; both have no rank. A learner "
-        "has no rank either if it has so few trainings that failures not yet observed could bring its score below 0. "
-        f"Half width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, parentheses give the "
+        "also has no rank if it has so few trainings that failures of further trainings could bring its score below "
+        f"0. Half width: half the width of the score's interval. If it is above {WANTED_WIDTH:g}, parentheses give the "
         "core hours of the further runs that would reduce it to this value. Runs: the number of seeds (or trainings) "
         f"times the runs of each. Failed runs: the runs with a score below {FAILS:g}, which lose more than full "
         "information could gain. With fewer than five failed runs, the interval may contain the true score in less "

@@ -62,9 +62,9 @@ Privacy channels
     budget eps is log(1 + eps)-differentially private, and the accountant records this level. The channel takes no other
     mechanism. Each value enters one report, so the event-level epsilon is the largest level, and the user-level epsilon
     composes all. An individual chooses its budget, and whether to take part, before it holds a value, and no
-    observation shows anyone's value. Payments follow from the reports, and so do the rewards. So only the reports
-    depend on the values. Budgets and participation do depend on costs and beliefs, which the channel does not hide.
-    `info` shows `data`, for evaluation.
+    observation shows anyone's value. Payments follow from the reports, and so do the rewards. So all that others
+    observe depends on the values only through the reports. Budgets and participation do depend on costs and beliefs,
+    which the channel does not hide. `info` shows `data`, for evaluation.
 
 Arguments
     - num_individuals: N >= 1.
@@ -95,8 +95,8 @@ Deviations from the paper
     for less than the bound.
 
 Registered configurations
-    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`), which chooses WINTALL's scale
-    at this run's desired budget, against best responders.
+    `taciturn/Elicitation-v0`: the platform's side (`taciturn.envs.elicitation.platform`): the action is WINTALL's
+    scale, the target is the run's desired budget, and the individuals are best responders.
 
 Version history
     v0: first version.

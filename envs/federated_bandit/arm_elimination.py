@@ -20,10 +20,10 @@ Observation
 
 Action
     Box(3), each in [-1, 1] and read as x = (1 + a) / 2. `pulls`: every active arm is pulled m^x times, where m is the
-    largest number that fits in the time left; 0 means one pull and 1 means all of them. `threshold` x^2: an arm is
-    eliminated if its average is at least x^2 below the best (2 C(r) in the paper; 0 leaves only the best arm).
-    `participation` x = p: ceil(p M) agents upload, at least one. `arm_elimination_v0.action(share, threshold,
-    participation)` makes such an action.
+    largest number of pulls per arm that fits in the time left (x = 0: one pull, x = 1: m pulls). `threshold` x^2: an
+    arm is eliminated if its average is at least x^2 below the best (2 C(r) in the paper; 0 leaves only the best arm).
+    `participation` x = p: ceil(p M) agents upload, at least one.
+    `arm_elimination_v0.action(share, threshold, participation)` makes such an action; `share` is the x of `pulls`.
 
 Reward
     -(L + cost of links) / (M T), where L is the sum over the epoch's pulls of 1 - (the average reported for the pulled
@@ -40,8 +40,8 @@ Info
 
 Privacy channels
     `means`, as in the federated bandit: each reward enters one mean, of sensitivity 1/n. The number of pulls in a mean
-    and the number of uploading agents follow from messages to the coordinator, and the agents are drawn at random, so
-    neither reveals anything more.
+    and the number of uploading agents follow from messages to the coordinator, and the uploading agents are drawn at
+    random, so none of this reveals more than the messages.
 
 Arguments
     As in the federated bandit, with other defaults: 5 agents, 10 arms, 10,000 slots, c1 = 25. The only topology

@@ -7,7 +7,7 @@ Description
     uploads so far into one mean (equation 6 of Li & Song). A communication round averages these combined means over the
     agents that uploaded, and all agents learn the average.
 
-    - Server: a round begins and ends in any slot with an upload; agents that do not upload in that slot take no part.
+    - Server: each slot with an upload is a complete round; agents that do not upload in that slot take no part.
     - Graph: a round begins when all agents have uploaded. Information sharing (GIS, Algorithm 2) then takes `delay`
       slots.
     - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent
@@ -44,12 +44,12 @@ Termination
     Never; truncated after `horizon` slots.
 
 Info
-    `regret`, the sum over agents and slots of mu* - mu_a, with means over all agents; `local_regret`, with each agent's
-    own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages` counts those on the
-    private channel), and by kind `upload`, `adv`, `req`, `data`, `sac` and `neighbour`; messages of this last kind are
-    sent by policies outside of rounds, and their cost is not in the reward; `broadcast`, messages from the server;
-    `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in which each arm's
-    average was last renewed.
+    `regret`, the sum over agents and slots of mu* - mu_a, where means are averages over all agents; `local_regret`, the
+    same with each agent's own means and best arm; `cost` of links; `transmissions`, all messages over links (`messages`
+    counts those on the private channel), and by kind `upload`, `adv`, `req`, `data`, `sac` and `neighbour`; messages of
+    this last kind are sent by policies outside of rounds, and their cost is not in the reward; `broadcast`, messages
+    from the server; `rounds`; `phase` (0 exploring, 1 communicating); `active_arms`; `last_round` [K], the round in
+    which each arm's average was last renewed.
 
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
@@ -58,7 +58,7 @@ Privacy channels
     follows from earlier received messages, as in the paper's algorithms. Epsilon is finite under policies that declare
     this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow from the uploads; an
     agent's pulls and rewards of a slot are visible to that agent alone. An upload after m missed rounds is sent as m +
-    1 messages of the same mean, each with independent noise; it costs m + 1 times as much as one.
+    1 messages of the same mean, each with independent noise, and spends m + 1 times the epsilon of one message.
 
     `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, because all of its rewards may enter every
     message. Policies send any numbers there, outside of rounds (`neighbour_exchange`). The effect of a reward on them
@@ -108,7 +108,7 @@ Deviations from the paper
 
 Registered configurations
     None in Gymnasium, which has single-agent environments only; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K
-    = 100, means drawn at each reset, the server.
+    = 100, means drawn at each reset, topology "server".
 
 Version history
     v0: first version.

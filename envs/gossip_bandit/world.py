@@ -13,8 +13,8 @@ Paper
 
 Agents
     `agent_0` to `agent_{N-1}`. One acts at a time: the agent with the next tick, uniform among all. In the array API
-    each parallel environment gives one observation a step, that of the acting agent, so a learner that trains on it
-    (`RowsVecEnv`) sees the trajectory of the team.
+    each parallel environment gives one observation a step, that of the acting agent, so a learner that trains on
+    `RowsVecEnv` sees one trajectory with the turns of all agents.
 
 Observation
     Box float32, all fields in [0, 1]: `counts` [K], for each option the number of received replies in which its bit is
@@ -46,15 +46,15 @@ Privacy channels
     `preference`: one-hot vectors, read by a neighbour. The unit is one message (event level). A tick charges every
     agent one reply, including the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer
     bit by bit, and `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`,
-    epsilon is finite only if the privacy budget of an agent pays for fewer than two answers. With `Scheduled`, each
+    epsilon is finite only if the privacy budget of an agent covers at most one answer. With `Scheduled`, each
     agent draws one answer at a public time and repeats it.
 
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
-    preference, so epsilon is infinite, unless all agents begin with one: they can change but not lose it. With "zeros"
-    all reply. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors differ in two, so
-    epsilon of a message is still an upper bound. The ticks, and the agents asked, depend on no preference, and an agent
-    receives only its own reward and the replies to it. `info` is for evaluation and shows hidden truth (`popularity`,
-    `consensus`).
+    preference, so epsilon is infinite, unless all agents begin with a preference, which they can change but not lose.
+    With "zeros" all reply. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors
+    differ in two, so epsilon of a message is still an upper bound. The ticks, and the agents asked, depend on no
+    preference, and an agent receives only its own reward and the replies to it. `info` is for evaluation and shows
+    hidden truth (`popularity`, `consensus`).
 
 Arguments
     - num_agents: N >= 2.

@@ -43,29 +43,31 @@ Privacy channels
     visits and their numbers are public. The epsilon of the channels `statistics` and `counts` (below) bounds what the
     answers reveal in addition to the shown items. An agent that learns from its own feedbacks also reveals them by the
     items that it shows, and these items determine the sums that later feedbacks enter. The channel `selection` accounts
-    for both; without a mechanism there, its epsilon is infinite. So the epsilon of all three channels together holds
-    without conditions, and that of `statistics` and `counts` alone holds given the shown items, as if these came from a
-    fixed log. (It also holds without conditions if the shown items follow from answers, public numbers and fresh
-    randomness, as for a T-PriDO that always asks.)
+    for what the shown items reveal; without a mechanism there, its epsilon is infinite. So the epsilon of all three
+    channels together holds without conditions, and that of `statistics` and `counts` alone holds given the shown items,
+    as if these came from a fixed log. (The latter also holds without conditions if the shown items follow from answers,
+    public numbers and fresh randomness, as for a T-PriDO that always asks.)
 
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. The channel takes `TreeAggregation`: the third party draws noise once for each asking agent,
       cell, cluster and block of feedbacks, so a repeated request gets the same answer. A feedback costs epsilon for
       each stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent exactly
       for its costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these are
-      released too. A request names its cell. An agent that a fault makes Byzantine gets false answers, with separate
-      noise and costs. `statistics` also takes `Blocks`: a block then holds the feedbacks since the stream was last
-      requested, and gets noise of scale 1/epsilon once. This is less noise if requests are rare.
+      released too. A request reveals the cell of the agent's context; contexts are public. An agent that a fault makes
+      Byzantine gets false answers, with separate noise and costs. `statistics` also takes `Blocks`: a block then holds
+      the feedbacks since the stream was last requested, and gets noise of scale 1/epsilon once. This is less noise if
+      requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
       The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
-      and are charged as on `statistics`; a stream then has one entry for each round, with or without a visit. A visit
-      stays unprotected: replacing one changes two streams on each channel, and requests may depend on shown items.
+      and are charged as on `statistics`; a stream then has one entry for each round, with or without a visit. Visits
+      stay unprotected: moving a visit to another cell or cluster changes two streams on each channel, and requests may
+      depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
 
-    An agent of the paper's algorithms asks if its own results are bad, so asking reveals this. Epsilon of `statistics`
-    and `counts` is therefore infinite, at event level too, unless a policy declares a public schedule
-    (`Policy.public_schedule`), such as asking always or never.
+    In the paper's algorithms an agent sends a request when its own results are bad, so a request reveals that they are.
+    Epsilon of `statistics` and `counts` is therefore infinite, at event level too, unless a policy declares a public
+    schedule (`Policy.public_schedule`), such as asking always or never.
 
 Arguments
     - num_agents: W >= 1.

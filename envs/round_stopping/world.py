@@ -53,9 +53,10 @@ Arguments
     - horizon: > 0, the length of a training session, in the same unit of time (`time_budget` is an alias).
     - objective: "differential", "rate" or "lagrangian".
     - lambda_: the price of a unit of time, > 0; not for "rate". It must be given for "lagrangian". For "differential",
-      None means an estimate of the rate of the best fixed number of updates (`rate_of_best_count`).
-    - time_distribution: "geometric" or "pareto"; transmission, computing: (shape, scale) of the Pareto distributions,
-      in slots.
+      None means an estimate of the rate of the best policy that stops at a fixed number of updates
+      (`rate_of_best_count`).
+    - time_distribution: "geometric" or "pareto". transmission, computing: (shape, scale) of the Pareto times of uploads
+      and clients, in slots.
 
 Deviations from the paper
     Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`

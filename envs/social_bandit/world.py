@@ -27,7 +27,8 @@ Action
 
 Reward
     The signal of the option that the agent held when the round began, not of an option that it adopts in this round; 0
-    if it held none. The argument `obs` of a policy's `update` shows the rewarded option.
+    if it held none. A policy's `update` gets the observation before the action as `obs`, so `own` in it is the rewarded
+    option.
 
 Termination
     Truncated after `horizon` rounds.
@@ -39,9 +40,9 @@ Info
 
 Privacy channels
     `preference` (one_hot, to neighbours): before each round, every agent that holds an option sends one message, or one
-    per copy under `per_token`. All copies of a message carry the same bits and cost nothing more. A message lost on the
-    channel is lost with all its copies. Nothing bounds the total privacy loss: every round in which an agent sends
-    costs it epsilon once more.
+    per copy under `per_token`. The copies of one message carry the same bits, so more copies have no additional privacy
+    cost. A message lost on the channel is lost with all its copies. Nothing bounds the total privacy loss: every round
+    in which an agent sends costs it epsilon once more.
 
     In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides an agent's option,
     but the senders and the number of copies reveal which agents adopted one, so epsilon is infinite. With "zeros" all
@@ -61,15 +62,15 @@ Arguments
     - copies: T >= 1; `copies_of_paper(N)` gives the paper's number.
     - walk_length: L >= 1.
     - dissemination: "walk": every step of every copy is drawn. "stationary": every copy ends at a uniformly random
-      agent, the limit of long walks. "aggregated": the distribution of "stationary" at a cost that does not grow with
-      T. It is exact without noise. With noise it preserves all means and covariances of received messages, and ignores
+      agent, the limit of long walks. "aggregated": like "stationary", in a computing time that does not grow with T.
+      Without noise it is exact. With noise it preserves all means and covariances of received messages, and ignores
       skewness and higher cumulants; see `taciturn.envs.social_bandit.dissemination.aggregate`.
     - perturbation: "per_round" (one noise for all copies of an agent) or "per_token" (fresh noise for each copy, at T
       times the privacy cost).
     - congestion: in a slot, an agent forwards only the T copies that arrived first; "walk" only.
     - slots: the number of slots after which copies still under way are lost (None: a round lasts until all have
       arrived); with congestion only.
-    - exact_below: with "aggregated", the copies of an agent that receives at most this many on average are drawn one by
+    - exact_below: with "aggregated", if an agent receives at most this many copies on average, they are drawn one by
       one.
     - signals: "shared" (one Phi_j for all agents) or "per_agent".
     - initial_preferences: "even" (agent i holds option i mod K), "random", "none", or the N options (K: none).

@@ -1,10 +1,10 @@
-"""Stable-Baselines3: each agent in each replica is a row of one VecEnv, and the saved file is the policy.
+"""Stable-Baselines3: each agent in each replica is a row of one VecEnv. The saved model is the policy.
 
 `VecNormalize` stores its statistics in a separate file. `taciturn` uses them if you save them as `vecnormalize.pkl` in
 the folder of the model. Train for 65,536 steps or more: after 8,192 steps the same model is worse than random play
 (`docs/recipes.md`). If an environment has several roles, use `taciturn.envs.core.Controlled`, which leaves one of them
-to the model. In the gossip bandit, one agent acts at a time, so successive observations of a row belong to different
-agents.
+to the model. The gossip bandit is an exception: one agent acts at a time, so a row has the observations of different
+agents in turn.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""skrl: PPO trains on the vector form, and the layers of its policy network are the policy."""
+"""skrl: PPO trains on the vector form, and `taciturn.simulate` plays the layers of its network."""
 
 import gymnasium
 from skrl.agents.torch import ExperimentCfg

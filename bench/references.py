@@ -76,7 +76,7 @@ class Scale(NamedTuple):
 
     def __str__(self) -> str:
         ends = (f"{reference.policy} ({reference.estimate.value:.4g})" for reference in self)
-        return "0: {} alone, 1: {} with all agents' data".format(*ends)
+        return "0 = {} without communication, 1 = {} with all agents' data".format(*ends)
 
     def as_json(self) -> dict[str, Any]:
         """Both references as JSON values."""

@@ -194,7 +194,8 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     )
     assert out.splitlines()[1] == said
     assert re.fullmatch(
-        r"score: 0: HoldTheBest \(0\.\d+\) alone, 1: CentralisedHoldTheBest \(0\.\d+\) .*", out.splitlines()[2]
+        r"score: 0 = HoldTheBest \(0\.\d+\) without communication, 1 = CentralisedHoldTheBest \(0\.\d+\) .*",
+        out.splitlines()[2],
     )
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
     code, out, _ = run("show", LIARS)

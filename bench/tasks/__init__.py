@@ -70,7 +70,7 @@ SILENCED = "silenced"
 LISTENS = "listens"
 """1 if that changes anything, and 0 if not."""
 STANDARD = "standard"
-AS_TRAINED = Variant("the world in which learners train")
+AS_TRAINED = Variant("the environment in which learners train")
 NO_BUDGET_LIMIT = "none"
 BUDGETS = (NO_BUDGET_LIMIT, 10.0, 3.0, 1.0)
 """Privacy budgets of an agent for a run."""
@@ -124,7 +124,7 @@ class Task(NamedTuple):
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The entries that `taciturn show` prints, by name."""
-        standard = "; learners train here, with separate random streams" * (self.name == STANDARD)
+        standard = ", on random streams separate from those of evaluation" * (self.name == STANDARD)
         params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
         faults = "; ".join(f"{channel}: {fault!r}" for channel, fault in self.variant.faults.items())
         others, strangers = (

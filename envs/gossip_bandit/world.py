@@ -20,7 +20,7 @@ Observation
     Box float32, all fields in [0, 1]: `counts` [K], for each option the number of received replies in which its bit is
     1, over N; `received`, the number of received replies, over N; `own` [K], the agent's preference, one-hot (zeros:
     none); `q`, the probability that a 0 bit of a message is read as 1 (if agents choose the epsilon of their messages,
-    its mean over the replies). Agents without a tick receive nothing.
+    its mean over the replies). Only the ticking agent receives replies.
 
 Action
     MultiDiscrete [K + 1, 2, 2], a plan: the option to pull (K: none), whether to adopt it on signal 0, and whether on
@@ -40,14 +40,14 @@ Info
     debiased count is at most 0; `consensus`: the option on which all agents agree since this tick; `departure`: the
     option on which they no longer agree since this tick (-1: none); `popularity` [K], shares of the agents (hidden from
     them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester; `regret`: the sum over
-    pulls so far of (best quality - quality). In the PettingZoo forms `acting`: whether the agent ticks next.
+    pulls so far of (best quality - quality). In PettingZoo also `acting`: whether the agent ticks next.
 
 Privacy channels
-    `preference`: one-hot vectors, read by a neighbour. The unit is one message (event level). A tick charges every
-    agent one reply, including the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that answer
-    bit by bit, and `Memoized`, with which agents repeat an answer until their preference changes. With `Memoized`,
-    epsilon is finite only if the privacy budget of an agent covers at most one answer. With `Scheduled`, each
-    agent draws one answer at a public time and repeats it.
+    `preference`: one-hot vectors, read by the agent that asks. The unit is one message (event level). A tick charges
+    every agent one reply, including the ticking agent; with `asks="one"`, only the agent asked. Mechanisms: those that
+    answer bit by bit, and `Memoized`, with which agents repeat an answer until their preference changes. With
+    `Memoized`, epsilon is finite only if the privacy budget of an agent covers at most one answer. With `Scheduled`,
+    each agent draws one answer at a public time and repeats it.
 
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
     preference, so epsilon is infinite, unless all agents begin with a preference, which they can change but not lose.
@@ -73,7 +73,7 @@ Arguments
     - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
       role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
       `without_preference="zeros"`.
-    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - levels: the epsilons to choose from, of which the first is 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper
@@ -358,11 +358,11 @@ class GossipBandit(SocialPopulation[State], Replicas[State]):
     def outcome(self) -> dict[str, Array]:
         """The result of a run, [B].
 
-        `best`: share of the agents that prefer a best option; `wrong_option`: whether more agents prefer another one;
-        `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on a best option;
-        `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never);
-        `departures`: number of consensuses that ended; `regret`: over pulls; `popularity_regret`: mean over ticks;
-        `reward`: number of pulls with signal 1; `ticks`, `pulls`: their numbers; `all_zero`: number of ticks at which
+        `best`: share of the agents that prefer a best option; `wrong_option`: whether another option has more
+        supporters; `consensus`: whether all agents agree; `agreed_on_best`: whether the first consensus was on a best
+        option; `agreed_at`, `departed_at`: when a consensus first began and first ended (inf: never); `departures`:
+        number of consensuses that ended; `regret`: over pulls; `popularity_regret`: mean over ticks; `reward`: number
+        of pulls with signal 1; `ticks`, `pulls`: number of ticks and of pulls; `all_zero`: number of ticks at which
         every debiased count is at most 0; `replies`: the largest number sent by one agent; `epsilon_per_requester`: the
         largest privacy loss of one agent to a single requester.
         """

@@ -81,7 +81,7 @@ Arguments
     - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
       role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
       `without_preference="zeros"`.
-    - levels: the epsilons to choose from, the first 0; with "chosen" only.
+    - levels: the epsilons to choose from, of which the first is 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
 Deviations from the paper

@@ -1,8 +1,8 @@
 """RLlib (new API stack): the prefix `taciturn:` of an id registers the environments in each worker.
 
 Gymnasium imports the module before the colon of `module:id`, and this registers the environments. taciturn refuses a
-checkpoint with an `env_to_module_connector`, such as a filter of observations, because the input of its RLModules is
-not the observation itself. Ray starts workers at niceness 15: on a busy machine, set `RAY_worker_niceness=0`.
+checkpoint that has an `env_to_module_connector` (such as a filter of observations), because the input of the RLModule
+is then not the raw observation. Ray starts workers at niceness 15: on a busy machine, set `RAY_worker_niceness=0`.
 """
 
 from tempfile import mkdtemp

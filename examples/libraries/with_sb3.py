@@ -3,8 +3,8 @@
 `VecNormalize` stores its statistics in a separate file. `taciturn` uses them if you save them as `vecnormalize.pkl` in
 the folder of the model. Train for 65,536 steps or more: after 8,192 steps the same model is worse than random play
 (`docs/recipes.md`). If an environment has several roles, use `taciturn.envs.core.Controlled`, which leaves one of them
-to the model. The gossip bandit is an exception: one agent acts at a time, so a row has the observations of different
-agents in turn.
+to the model. In the gossip bandit a row does not belong to one agent: agents act one at a time, so a row has the
+observations of different agents in turn.
 """
 
 from pathlib import Path

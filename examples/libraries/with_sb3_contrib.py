@@ -1,7 +1,7 @@
 """sb3-contrib: MaskablePPO uses the action masks of an environment, and RecurrentPPO has a separate state for each row.
 
-MaskablePPO calls `RowsVecEnv.action_masks`, or `env.action_masks` of the Gymnasium forms. Environments with Box actions
-lack this method, because MaskablePPO does not support masks for them.
+MaskablePPO calls `RowsVecEnv.action_masks`, or `action_masks` of an environment made with
+`gymnasium.make`. Environments with Box actions lack this method, because MaskablePPO does not support masks for them.
 """
 
 from tempfile import mkdtemp

@@ -1,4 +1,4 @@
-"""skrl: PPO trains on the vector form, and `taciturn.simulate` plays the layers of its network."""
+"""skrl: PPO trains on the vector environment. The layers of its policy network are the policy."""
 
 import gymnasium
 from skrl.agents.torch import ExperimentCfg

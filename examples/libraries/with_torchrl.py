@@ -1,4 +1,4 @@
-"""TorchRL: a collector steps the vector form, whose observations are arrays, and the saved actor is the policy.
+"""TorchRL: a collector steps the vector environment (`gymnasium.make_vec`). The saved actor is the policy.
 
 `GymEnv("taciturn:taciturn/RoundStopping-v0")` and `PettingZooWrapper` need no adaptation. TorchRL groups agents by
 role. Make the vector form with Gymnasium's SAME_STEP autoreset, which TorchRL expects. `taciturn.simulate` does not

@@ -22,17 +22,17 @@ class PPCL(Proportional):
     """Estimate the popularity of the options; keep the current option if it seems popular enough, else pull one in
     proportion to popularity.
 
-    An agent keeps its preference while its estimated share is at least `alpha`. Otherwise it adopts the option that it
-    pulls if the signal is 1.
+    An agent keeps its preference while its estimated share is at least `alpha`. Otherwise it pulls an option, and
+    adopts it if the signal is 1.
 
     Args:
         epsilon: level of the bitwise randomised response that `simulate(privacy="paper")` installs; 3 in the paper's
             baseline. The estimate always uses the installed mechanism.
         alpha: the smallest share at which an agent keeps its preference, in (0, 1]; None: the paper's 1 - 1/(2K).
 
-    Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. H is an
-    average over the replies that arrive, N of them unless the channel has faults. If the estimate is 0 for all options,
-    equation 8 would divide by 0; the agent then keeps its preference.
+    Deviations from the paper: equation 7 has a stray comma, so the estimate follows line 7 of Algorithm 1. The
+    popularity H is an average over the replies that arrive: N, unless the channel has faults. If the estimate is 0 for
+    all options, equation 8 would divide by 0; the agent then keeps its preference.
     """
 
     def __init__(self, epsilon: float = 3.0, alpha: float | None = None) -> None:

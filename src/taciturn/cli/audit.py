@@ -30,9 +30,7 @@ def audit(
     ],
     trials: Annotated[
         int | None,
-        Option(
-            help="Number of trials: messages (default: enough for the claim), or runs with --env (default: 10,000)."
-        ),
+        Option(help="Number of trials (default: enough messages to test the claim; with --env, 10,000 runs)."),
     ] = None,
     confidence: Annotated[float, Option(help="Confidence level of the certified lower bound.")] = 0.95,
     method: Annotated[

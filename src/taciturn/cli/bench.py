@@ -30,14 +30,16 @@ def run_studies(
     where: Annotated[
         list[str] | None,
         Option(
-            help="Run only cells with key=value in their configuration, such as policy=PPCL, or with one seed, "
-            "seed=0 (repeatable)."
+            help="Run only cells that match key=value, an entry of the configuration (policy=PPCL) or the seed "
+            "(seed=0); repeatable."
         ),
     ] = None,
     quick: Annotated[bool, Option("--quick", help="Use few seeds and short runs.")] = False,
     backend: Annotated[str, Option(help="Backend: serial, process or ray.")] = "process",
     workers: Annotated[int | None, Option(help="Number of processes (default: one per core).")] = None,
-    timeout: Annotated[float | None, Option(help="Time limit of a cell in seconds (backend process).")] = None,
+    timeout: Annotated[
+        float | None, Option(help="Time limit of a cell in seconds (only with --backend process).")
+    ] = None,
     shard: Annotated[str | None, Option(help="i/n: run every n-th cell, starting with the i-th (see gather).")] = None,
     resume: Annotated[
         bool, Option("--resume", help="Continue an earlier run in --out and keep its finished cells.")
@@ -123,7 +125,7 @@ def stored_hours(study: "Study") -> float:
     return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file else 0.0
 
 
-Yes = Annotated[bool, Option("--yes", help="Run without confirmation if neither names nor --out are given.")]
+Yes = Annotated[bool, Option("--yes", help="Skip the confirmation that is asked if neither names nor --out are given.")]
 
 
 @with_options_of(run_studies)
@@ -132,7 +134,7 @@ def bench(
         list[str] | None,
         Argument(
             metavar="STUDY",
-            help="Studies to run, from taciturn list studies (default: the benchmark, agents).",
+            help="Studies to run, from taciturn list studies (default: `agents`, the benchmark).",
         ),
     ] = None,
     out: Out = Path("results"),

@@ -16,7 +16,10 @@ def leaderboard(
     ],
     mine: Annotated[
         bool,
-        Option("--mine", help="Show only your own agents and their neighbours in rank, including the stored results."),
+        Option(
+            "--mine",
+            help="Rank your own agents among the stored results; show only them and their neighbours in rank.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -12,7 +12,8 @@ from taciturn.policies.trust import VARIABLE
 Command = TypeVar("Command", bound=Callable[..., None])
 
 CODE = (
-    "Loading a module runs its code. A file that can contain code is loaded only if this user wrote it, or with --trust"
+    "Loading a module runs its code. A file that can contain code is loaded only if your user account wrote it, or "
+    "with --trust"
 )
 
 
@@ -32,8 +33,8 @@ Trust = Annotated[
     Option(
         "--trust",
         callback=_trusts,
-        help="Allow saved agents that may run code when loaded: RLlib checkpoints, TorchRL actors, models with "
-        "custom classes, and trainings of other users or machines.",
+        help="Allow saved agents that may run code when loaded: RLlib checkpoints, TorchRL actors, models with custom "
+        "classes, and agents trained by other users or on other machines.",
     ),
 ]
 

@@ -29,9 +29,9 @@ def run(
     policy: Annotated[
         str,
         Option(
-            help="A policy's name, module:Class, or a saved agent, sb3:model.zip (also onnx:, torchrl:, rllib:, "
-            "or a folder of train), or pretrained:NAME for an agent of the package; ROLE=NAME,ROLE=NAME for "
-            "several roles (and --set policy.ROLE.parameter=value). "
+            help="A policy's name; module:Class; pretrained:NAME for an agent of the package; or a saved agent: a "
+            "folder written by train, sb3:model.zip, onnx:FILE, torchrl:FILE or rllib:FOLDER. For several roles "
+            "ROLE=NAME,ROLE=NAME (and --set policy.ROLE.parameter=value). "
             f"{CODE}."
         ),
     ],
@@ -41,7 +41,7 @@ def run(
         str | None,
         Option(
             help="MECHANISM:EPSILON[,parameter=value] for the environment's channel, or CHANNEL=MECHANISM:..., "
-            "or paper for the mechanism that the policy's paper prescribes."
+            "or `paper`, the mechanism prescribed by the policy's paper."
         ),
     ] = None,
     runs: Annotated[

@@ -12,7 +12,7 @@ def submit(
     folder: Annotated[Path, Argument(help="Folder written by bench, with the study `agents`.")],
     to: Annotated[Path, Option("--to", help="File to write.")],
 ) -> None:
-    """Write the results of the study `agents` and their origin as one file, for `leaderboard`.
+    """Write the results of the study `agents`, with their provenance, to one file for `leaderboard`.
 
     Example: taciturn submit results/mine --to mine.json
     """

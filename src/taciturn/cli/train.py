@@ -16,7 +16,7 @@ RUNS = 300
 
 
 def train(
-    env: Annotated[str, Argument(help="Environment (id or name), or standard task (taciturn list tasks).")],
+    env: Annotated[str, Argument(help="Environment (id or name), or task (taciturn list tasks).")],
     out: Annotated[
         Path | None,
         Option(help="Folder for the agent; `run --policy FOLDER` plays it. Default: trained/ENV-SEED."),

@@ -26,7 +26,7 @@ def verify(
         Argument(
             metavar="STUDY|PAGE",
             help="Studies, papers or pages of the docs with stored results: agents, chen2021, chen2021-4, leaderboard "
-            "(default: all); or trainings, to train one of the pretrained agents again.",
+            "(default: all); or `trainings`, to train one of the pretrained agents again.",
         ),
     ] = None,
     cells: Annotated[int, Option(help="Number of cells to draw.", min=1, max=10_000)] = 20,
@@ -42,8 +42,8 @@ def verify(
     """Re-run a random sample of the stored results, with their own seeds and with fresh ones.
 
     With its own seed a cell should give the same counts, and the same real numbers up to the study's tolerance. With
-    fresh seeds, its score should lie within the range of the stored seeds about as often as expected by chance. A
-    difference is reported with the processor of the stored numbers.
+    fresh seeds, its score should lie within the range of the stored scores about as often as expected by chance. A
+    difference is reported together with the processor that computed the stored numbers.
     """
     import numpy as np
 

@@ -7,5 +7,5 @@
 - `sampling`, `shuffling`: the cost of a message with a hidden sender
 - `accountant` (with `accounts`), `budget`, `spending`: the messages and budgets of each agent, and the epsilon of a run
 - `certifying` (with `audit_result`): lower bounds on epsilon from transcripts
-- `channels`: the part of a channel that accounting reads
+- `channels`: the attributes of a channel that the accountant reads
 """

@@ -24,8 +24,8 @@ from taciturn.validation import Array, Bools, Floats, Ints, choice, integer, num
 class Accountant:
     """The messages of each agent on each channel, and their cost.
 
-    A channel with a mechanism charges each message as it is sent. A channel without charges has no mechanism: its
-    messages are read from its own counts, and each has an infinite loss.
+    A channel with a mechanism charges each message as it is sent. A channel without charges has no mechanism: the
+    channel itself counts its messages, and each has an infinite loss.
 
     Args:
         num_envs: number of replicas, B.
@@ -139,8 +139,8 @@ class Accountant:
     def keep_levels(
         self, channel: str, kind: str, sent: Ints, epsilon: Floats, squares: Floats, largest: Floats
     ) -> None:
-        """Keep the environment's counts of messages at chosen levels: arrays [B, N], as in `Levels`, which the
-        environment updates in place."""
+        """Count messages at sender-chosen epsilons in arrays [B, N] of the environment (see `Levels`): the accountant
+        stores references to these arrays, and the environment updates them in place."""
         shape = _shape(self, channel)
         key = channel, kind, 0.5, None
         kept = Levels(*key, sent, epsilon, squares, largest, np.zeros(shape, np.uint8))
@@ -148,7 +148,7 @@ class Accountant:
         self._levels[key] = self._kept[key] = kept
 
     def fresh(self, channels: Mapping[str, SendingChannel]) -> "Accountant":
-        """An empty accountant of the same senders with these channels; this one keeps its charges."""
+        """A new, empty accountant for the same senders and these channels; the old accountant keeps its charges."""
         for kept in self._kept.values():
             kept.sent, kept.epsilon = kept.sent.copy(), kept.epsilon.copy()
             kept.squares, kept.largest = kept.squares.copy(), kept.largest.copy()
@@ -228,8 +228,8 @@ class Accountant:
                 message counts at its own channel's unit. At every unit, totals are inf for a channel that is
                 `unbounded` or has `silence_leaks`, even without messages, and for messages of a mechanism with
                 `changes_leak`.
-            observer: who reads the messages: only channels to `observer` and to the public count. None: an observer of
-                all channels.
+            observer: who reads the messages. The epsilon covers only channels that `observer` or the public can read;
+                None: all channels.
             channel: count only this channel, or these. The epsilon then does not cover the other channels.
             role: the role of the counted agents, if several roles send; None: each role.
             worst: for `pld`: exact totals for the `worst` costliest agents; all others get one common upper bound.

@@ -83,8 +83,8 @@ class Levels:
         sent: int64[B, N], messages, without those in `recent`.
         epsilon, squares: float64[B, N], sums of epsilon and of its square.
         largest: float64[B, N], the largest epsilon.
-        recent: uint8[B, N], messages of the last `charges` < 256 charges: adding bytes is ten times faster than adding
-            int64.
+        recent: uint8[B, N], messages not yet added to `sent`, from the last `charges` calls of `add` (at most 255):
+            adding bytes is ten times faster than adding int64.
     """
 
     channel: str
@@ -122,7 +122,8 @@ class Levels:
         return np.asarray(self.messages().max(1))
 
     def sums(self, parallel: bool, size: int | None, top: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
-        """Sums [B, N] of epsilon, drift (an upper bound), epsilon squared and rho, if `size` events change at once.
+        """Sums [B, N] of epsilon, drift (see `composition.advanced_epsilon`; here an upper bound), epsilon squared and
+        rho, if `size` events change together.
 
         Args:
             parallel: only the costliest message of each agent counts.

@@ -5,9 +5,9 @@ for the second world.
 numbers fall, including rare extremes, `repeats` uses values that occur again exactly, and `bits` the floating-point
 form of numbers: its lowest bits reveal noise that was added to a double (Mironov 2012, "On significance of the least
 significant bits for differential privacy"). NaN, the infinities and -0 are possible values: attackers read 0 in their
-place and, as further entries, which of them occurred; `bits` reads them unchanged. `taciturn.privacy.certifying`
-selects one of the attackers on transcripts that it was not fitted to, and certifies on further ones: neither the fit
-nor the choice weakens the certificate.
+place, and additional 0/1 entries indicate which of these values occurred; `bits` reads them unchanged.
+`taciturn.privacy.certifying` selects one of the attackers on transcripts that it was not fitted to, and certifies on
+further ones: neither the fit nor the choice weakens the certificate.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def _flat(transcripts: Array) -> Array:
 
 
 def special(flat: Array) -> Array:
-    """Whether each entry is -0, inf, -inf or NaN, float64[trials, 4 entries]."""
+    """Whether each entry is -0, inf, -inf or NaN, float64[trials, 4 * entries]."""
     kinds = [(flat == 0) & np.signbit(flat), flat == np.inf, flat == -np.inf, np.isnan(flat)]
     return np.hstack(kinds).astype(np.float64)
 

@@ -76,9 +76,9 @@ class AuditResult:
 
     @property
     def verdict(self) -> str:
-        """`violated` if the certificate exceeds the claim, `consistent` if it could have exceeded it but does not, and
-        `no power` if it could not: all scores were equal, or the claim is at least `cap`. `no claim` without a
-        claim."""
+        """`violated` if the certificate exceeds the claim, `consistent` if the audit could have refuted the claim but
+        does not, and `no power` if the audit could not have refuted it: all scores were equal, or the claim is at least
+        `cap`. `no claim` without a claim."""
         if math.isinf(self.claimed):
             return "no claim"
         if self.certified > self.claimed:

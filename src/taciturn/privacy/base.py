@@ -66,8 +66,8 @@ class Mechanism(metaclass=NamesUnknown):
         """The messages sent for private values x; `sensitivity` is a number, or an array over the leading axes of x."""
 
     def perturb_counts(self, histogram: ArrayLike, rng: Generator, num_messages: Given = None) -> Array:
-        """The sum of the messages of `histogram[..., K]` holders of each value, int64[..., K]; its distribution is that
-        of a sum over `perturb`.
+        """The sum of the messages of many senders, int64[..., K]; `histogram[..., k]` of the senders hold the value k.
+        It has the same distribution as the sum of their messages from `perturb`.
 
         num_messages: the number of all messages, if some senders hold no value (a vector of zeros); default:
         histogram.sum(-1). The sum is drawn from NumPy's binomial sampler, whatever the mechanism's sampler, because no
@@ -76,8 +76,8 @@ class Mechanism(metaclass=NamesUnknown):
         raise TypeError(f"{type(self).__name__} has no closed law for sums of messages: use perturb for each message")
 
     def debias(self, y: ArrayLike, num_messages: ArrayLike = 1) -> Array:
-        """Unbiased estimate of the private value, from a message, or of their sum, from a sum of `num_messages`
-        messages; float64."""
+        """Unbiased estimate of the private value from one message, or of the sum of the private values from a sum of
+        `num_messages` messages; float64."""
         return checks.reals("y", y).copy()
 
     @abstractmethod

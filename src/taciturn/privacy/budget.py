@@ -33,8 +33,8 @@ class Budget(metaclass=NamesUnknown):
     The filters hold under fully adaptive composition: messages, their mechanisms and the moment to stop may depend on
     earlier messages, and a run spends at most (epsilon, delta) at any stopping time. `basic` adds epsilons (Rogers,
     Roth, Ullman & Vadhan 2016), `zcdp` adds rhos (Whitehouse, Ramdas, Rogers & Wu 2023, Theorem 1), and `rdp` adds
-    Renyi divergences of one order, which epsilon and delta fix in advance (the Renyi filter of Feldman & Zrnic 2021);
-    at that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number fixed in
+    Renyi divergences of one order, fixed in advance by epsilon and delta (the Renyi filter of Feldman & Zrnic 2021); at
+    that order `rdp` admits all that `zcdp` admits. If all messages cost the same, `messages` gives a number fixed in
     advance, so any method of `Accountant.epsilon` is valid for their total. `basic` admits more if the budget is spent
     on a few large messages, the others if it is spent on many small ones.
 
@@ -61,7 +61,7 @@ class Budget(metaclass=NamesUnknown):
 
     @cached_property
     def order(self) -> float:
-        """The order of the Renyi divergence that makes the largest rho fit into the budget."""
+        """The order of the Renyi divergence at which the budget admits the largest rho."""
         return float(ORDERS[np.argmax(self._divergences() / ORDERS)])
 
     @cached_property

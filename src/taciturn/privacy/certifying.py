@@ -59,14 +59,14 @@ def audit_transcripts(
     """Certify a lower bound on the epsilon of a mechanism, or of a function that makes transcripts: see
     `taciturn.wrappers.audit`.
 
-    Trials must be independent, except in `one-run`, whose bound allows any dependence between agents. With delta = 0
-    both bounds are the one of Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023) show that the number of
-    correct guesses in one run, too, is dominated by a binomial. With delta > 0, P(right) <= e^epsilon P(wrong) + delta.
-    From independent trials an upper quantile of Binomial(trials, delta) is subtracted from the correct guesses. One run
-    uses the p-value of Steinke, Nasr & Jagielski, which has power only if delta is well below
-    (1 - confidence) / trials. With Gaussian noise one run uses the bound of Mahloujifar, Melis & Chaudhuri (2025) for
-    the whole trade-off curve (`taciturn.privacy.one_run`), which has power at every delta: it refutes values of mu,
-    which are reported as an epsilon at delta. It needs no held-out canaries.
+    Trials must be independent, except in `one-run`: its bound allows any dependence between agents. With delta = 0,
+    independent trials and `one-run` use the same bound, by Clopper & Pearson (1934): Steinke, Nasr & Jagielski (2023)
+    show that the number of correct guesses in one run, too, is dominated by a binomial. With delta > 0,
+    P(right) <= e^epsilon P(wrong) + delta. With independent trials, an upper quantile of Binomial(trials, delta) is
+    subtracted from the number of correct guesses. One run uses the p-value of Steinke, Nasr & Jagielski, which has
+    power only if delta is well below (1 - confidence) / trials. With Gaussian noise one run uses the bound of
+    Mahloujifar, Melis & Chaudhuri (2025) for the whole trade-off curve (`taciturn.privacy.one_run`), which has power at
+    every delta: it refutes values of mu, which are reported as an epsilon at delta. It needs no held-out canaries.
     """
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     confidence = number("confidence", confidence, above=0, below=1)
@@ -217,8 +217,8 @@ def optimum(scores: Array, second: Bools, delta: float) -> float:
 
 
 def calls(trials: int, most: int) -> int:
-    """How many transcripts to make in one call, at most `most`: few enough to make many calls, between which a
-    mechanism may change."""
+    """Number of transcripts per call, at most `most`: few enough for many calls, because a mechanism may change from
+    call to call."""
     trials = integer("trials", trials, at_least=4, at_most=MOST_TRIALS)
     return min(max(math.ceil(trials / LEAST_CALLS), FEWEST_AT_ONCE), most)
 
@@ -230,7 +230,7 @@ def trials_for(epsilon: float, confidence: float = 0.95) -> int:
     By normal approximation: among r guesses the logit of the share of correct ones has standard deviation 1 / sqrt(r p
     (1 - p)), with p = sigmoid(epsilon). The certificate lies z(confidence) standard deviations below its expectation,
     and chance may subtract z(1 - 1e-4) more; together they must not exceed 0.2 epsilon. The number grows as
-    1 / epsilon^2. An unlucky threshold adds up to 1% to the misses.
+    1 / epsilon^2. An unlucky choice of the threshold adds at most 0.01 to the failure probability.
 
     Half of the trials choose the threshold, and the auditor guesses on half of the others: this is about right for
     randomised response and for Laplace noise.
@@ -302,7 +302,8 @@ def _mixed(make: Make, pair: tuple[Any, Any], rng: np.random.Generator, second: 
 
 
 class Rule(NamedTuple):
-    """When to guess: the second world if turn * score >= high, the first if turn * score <= low."""
+    """When to guess: the second world if turn * score >= high, the first if turn * score <= low; `turn` is 1, or -1 if
+    low scores indicate the second world."""
 
     turn: float
     low: float
@@ -321,9 +322,9 @@ def thresholds(zeros: Array, ones: Array, alpha: float, free: float, more: float
     """The abstention rule (low, high) that promises the largest certificate, given scores of transcripts from the two
     worlds; and the share of correct guesses that it promises.
 
-    The promise of a rule is the certificate from `more` times as many trials, at a lower confidence bound, with error
-    `LUCK`, on its share of correct guesses: luck in a few scores has little effect. With delta > 0, `free` correct
-    guesses are subtracted first.
+    A rule promises the certificate that `more` times as many trials would give if its true share of correct guesses
+    were at the lower confidence bound from these scores (error `LUCK`). A few lucky scores therefore have little
+    effect. With delta > 0, `free` correct guesses are subtracted first.
     """
     ordered = np.sort(np.concatenate([zeros, ones]))
     ranks = np.unique(np.geomspace(1, ordered.size, 64).astype(np.int64))

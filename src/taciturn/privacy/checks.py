@@ -42,8 +42,9 @@ def reals(name: str, value: Any) -> Floats:
 def readable(x: Array) -> Array:
     """The numbers of a message as a mechanism reads them: NaN as 0, and numbers beyond +-`FARTHEST` as that bound.
 
-    Whether a message is finite depends on private data: it must neither raise an error nor pass through the noise.
-    Clipping moves no two finite messages apart; a stated sensitivity must also hold with NaN read as 0.
+    Whether a message is finite depends on private data: NaN and infinities must therefore neither raise an error nor
+    stay visible after the noise. Clipping moves no two finite messages apart; a stated sensitivity must also hold with
+    NaN read as 0.
     """
     if x.dtype.kind != "f" or (np.abs(x) <= np.float64(FARTHEST)).all():
         return x

@@ -145,8 +145,8 @@ def added(accounts: Accounts, shape: tuple[int, int]) -> Ints:
 
 
 def distinct(columns: list[Array], size: int) -> tuple[Ints, Ints]:
-    """The first index of each distinct row of `columns`, int[R], and for each row the number of its distinct row,
-    int[size]."""
+    """The index of the first occurrence of each distinct row of `columns`, int[R], and for each row the position of the
+    equal row among these, int[size] (`return_index` and `return_inverse` of `np.unique`)."""
     rows, code = np.zeros(1, np.int64), np.zeros(size, np.int64)
     for column in columns:
         if (column == column[0]).all():  # fast for agents that behave alike; sorting would take much longer

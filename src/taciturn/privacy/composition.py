@@ -110,8 +110,8 @@ def odometer_epsilon(rho: Floats, delta: float, tightest_at: float) -> Floats:
         L <= V/2 + sqrt((V + r) (2 log(1/delta) + log((V + r)/r))).
 
     Over all r, this is smallest for V = u r with u = 2 log(1/delta) + log(1 + u), and is then V/2 + sqrt((1 + u) V): r
-    is chosen to make this `tightest_at`. Each of two adjacent worlds has such a bound, so the run up to any stopping
-    time is (epsilon, delta)-DP.
+    is chosen to make this value equal to the epsilon `tightest_at`. Each of two adjacent worlds has such a bound, so
+    the run up to any stopping time is (epsilon, delta)-DP.
     """
     cost = 2 * math.log(1 / delta)
     u = cost + 1
@@ -165,8 +165,8 @@ def pld_epsilon(losses: Iterable[PrivacyLoss], counts: Iterable[int], delta: flo
 
     Returns:
         Epsilon; inf if a loss is neither pure nor Gaussian (sampled or not), if a loss is too large or delta too small
-        for a distribution on a grid, or if more than `MOST_COMPOSED` messages are not Gaussian: they would take minutes
-        and all memory, on a grid so coarse that the total of Renyi divergences is smaller.
+        for a distribution on a grid, or if more than `MOST_COMPOSED` messages are not Gaussian: these would take
+        minutes and all memory, on a grid so coarse that the bound from Renyi divergences is tighter.
 
     Raises:
         ImportError: dp-accounting is missing.
@@ -334,7 +334,7 @@ class History:
         return History(groups, self.chosen.max(0, keepdims=True))
 
     def add(self, value: Callable[[PrivacyLoss], float]) -> Floats:
-        """The sum of a number over all messages, without those at chosen levels, [R]."""
+        """The sum of `value(loss)` over all messages except those at chosen levels, [R]."""
         parts = [g.add(np.array([float(value(loss)) for loss in g.losses])) for g in self.groups]
         return np.sum([np.zeros(len(self.chosen)), *parts], axis=0)
 
@@ -380,8 +380,8 @@ class History:
         return pld_epsilon([loss for loss, _ in sent], [count for _, count in sent], delta)
 
     def bound(self, delta: float, method: Method) -> Floats:
-        """Epsilon of each row: the smallest bound by `method` or a simpler one; for `pld` without the distributions
-        (see `tightened`)."""
+        """Epsilon of each row: the smallest of the bounds by `method` and by simpler methods. For `pld` this is the
+        bound of `rdp`; `tightened` then applies the privacy loss distributions."""
         if len(self.chosen) > ROWS_AT_ONCE:
             parts = range(0, len(self.chosen), ROWS_AT_ONCE)
             return np.concatenate([self[i : i + ROWS_AT_ONCE].bound(delta, method) for i in parts])

@@ -17,8 +17,8 @@ changed."""
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss of a message: plain data that can be pickled and compared. The base class has only these two
-    bounds.
+    """The privacy loss of a message: plain data that can be pickled and compared. The base class has only the two
+    bounds `epsilon` and `rho`.
 
     Args:
         epsilon: of pure differential privacy; inf if it does not hold.

@@ -7,9 +7,10 @@ unlikely, however the canaries depend on each other. Let p_j be the probability 
     right(c) = sum over j >= c of j / m p_j,    wrong(c) = sum over j >= c of (guesses - j) / m p_j.
 
 Flipping one canary's coin makes a correct guess wrong and changes no other, so right(c) <= g(wrong(c - 1)), where
-g = 1 - f. Going down from P(correct >= c) = alpha, these inequalities require ever more probability. If they require
-more than 1, so many correct guesses are less likely than alpha. The bound allows for the rare event that all canaries
-are revealed together; for that reason a certificate stays below the truth even with very many canaries.
+g = 1 - f. Starting from P(correct >= c) = alpha and applied to c, c - 1, ..., 1 in turn, these inequalities require
+ever more probability. If they require more than 1, the probability of c or more correct guesses is below alpha. The
+bound allows for the rare event that all canaries are revealed together; for that reason a certificate stays below the
+truth even with very many canaries.
 
 With Gaussian noise the curve is that of mu-GDP (Dong, Roth & Su 2022), g(x) = Phi(Phi^-1(x) + mu). Messages with
 sensitivity s and noise sigma compose to mu^2 = sum of (s / sigma)^2, so mu alone gives the cost of any number of

@@ -155,7 +155,7 @@ class UnaryEncoding(_Bits):
 
 
 def k_ary_response(values: ArrayLike, budget: ArrayLike, num_values: int, rng: Generator) -> Array:
-    """Each of `values` with probability e / (e + M), and otherwise a uniform draw from all M values; int64.
+    """Keep each value with probability e / (e + M), e = `budget`, or else draw uniformly from all M values; int64.
 
     This gives P(same) = (e+1) / (e+M) and P(other) = 1 / (e+M): Jiang 2020, chapter 2. Each report is log(1+e)-DP.
     `budget` is e >= 0, a number or an array of the shape of `values`.

@@ -23,7 +23,7 @@ class RepeatedState:
         self.payload: tuple[int, ...] | None = None  # the shape of one value
 
     def check(self, x: ArrayLike) -> Array:
-        """The values of all agents, [*shape, ...]; ValueError if their shape is another."""
+        """The values of all agents, [*shape, ...]; ValueError if their shape is wrong."""
         x = checks.numbers("x", x)
         payload = x.shape[len(self.shape) :]
         if x.shape[: len(self.shape)] != self.shape or payload != (self.payload or payload):
@@ -146,14 +146,14 @@ class Scheduled(Repeated):
     Epsilon is the cost of one answer, by basic composition with delta 0. The messages of an agent before number `at`
     are constant, message number `at` is one output of the mechanism, and later messages are copies of it. An agent's
     transcript is therefore a function of that output (post-processing: Dwork & Roth 2014, Proposition 2.1) and costs as
-    much as the output. A single answer is also the cost of an agent's whole history, at user level, if the mechanism
+    much as the output. At user level, an agent's whole history also costs as much as one answer, if the mechanism
     bounds any change of its input (randomised response does; the accountant's rules apply to others).
 
     The moment must be public. An agent counts its own messages, so this holds if private data affect neither whether
     nor when it sends. Otherwise (`Channel.silence_leaks`) the accountant's totals are infinite, as for all mechanisms.
 
-    One answer for all receivers is more informative than many answers for one receiver each at the same epsilon: for
-    small epsilon the information grows with its square, so m answers at epsilon/m together carry one m-th of the
+    One answer for all receivers is more informative than a separate answer for each receiver at the same total epsilon:
+    for small epsilon the information grows with its square, so m answers at epsilon/m together carry one m-th of the
     information of one answer at epsilon.
 
     Args:

@@ -5,9 +5,10 @@
   for simulation, not for releasing data.
 - "exact": integer arithmetic on a grid, after Canonne, Kamath & Steinke 2020, "The discrete Gaussian for differential
   privacy". The random bits still come from the Generator, which is not a cryptographic source. The grid's step is a
-  power of two that makes the noise scale 2^24 to 2^25 steps. Inputs are rounded to the grid, and sensitivity and scale
-  are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most about 2^-24
-  (1 + scale / sensitivity). If one unit changes d numbers of a message, rounding can add d steps to the sensitivity.
+  power of two, chosen to make the scale of the noise 2^24 to 2^25 steps long. Inputs are rounded to the grid, and
+  sensitivity and scale are rounded up, so the claim holds exactly and the noise is larger by a fraction of at most
+  about 2^-24 (1 + scale / sensitivity). If one unit changes d numbers of a message, rounding can add d steps to the
+  sensitivity.
 - "opendp": the OpenDP library (extra `secure`), which takes its randomness from the operating system, so seeds have no
   effect.
 
@@ -181,7 +182,7 @@ def discrete_gaussian(sigma: ArrayLike, shape: tuple[int, ...], rng: Generator) 
 
 
 class Grid(NamedTuple):
-    """A grid with noise of scale multiplier * sensitivity as a whole number of steps."""
+    """A grid on which the noise scale, multiplier * sensitivity rounded up, is a whole number of steps."""
 
     step: Array  # a power of two
     reach: Array  # the sensitivity in steps, rounded up

@@ -32,15 +32,16 @@ class SampledLoss(PrivacyLoss):
     - Pure and approximate differential privacy: with e^epsilon' = 1 + rate (e^epsilon - 1), delta'(epsilon') = rate
       delta(epsilon) for all epsilon >= 0 (Balle, Barthe & Gaboardi 2018, Theorem 9).
     - Profile: adjacency is symmetric, so at negative epsilon it follows from
-      delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon). Together they are the profile of one pair of
-      distributions, which dominates the message (Zhu, Dong & Wang 2022, Proposition 8 and Theorem 11). With the pair
-      (P, Q) of `loss`, it is ((1 - rate) Q + rate P, Q) where P > Q and (P, (1 - rate) P + rate Q) where P < Q; the
-      rest has the same mass in both, without loss.
+      delta(-epsilon) = 1 - e^-epsilon + e^-epsilon delta(epsilon). The values at positive and negative epsilon together
+      are the profile of one pair of distributions, which dominates the message (Zhu, Dong & Wang 2022, Proposition 8
+      and Theorem 11). With the pair (P, Q) of `loss`, this pair is ((1 - rate) Q + rate P, Q) where P > Q and
+      (P, (1 - rate) P + rate Q) where P < Q; the remaining mass is the same in both and has privacy loss 0.
     - Renyi divergence: the divergence of this pair. A divergence is an integral of the profile with positive weights,
       so the divergence of a dominating pair is an upper bound, at every real order. No interpolation between orders is
-      needed, and it is smaller than the bound of Wang, Balle & Kasiviswanathan (2019, Theorem 9) at integer orders.
+      needed, and at integer orders this bound is smaller than that of Wang, Balle & Kasiviswanathan (2019, Theorem 9).
     - rho: for a pure `loss`, the smallest that bounds this divergence. Otherwise the rho of `loss`: Gaussian noise with
-      sampling satisfies no smaller one, because at high orders the case that the sample holds the user dominates.
+      sampling satisfies no smaller one, because at high orders the dominant case is the one in which the user is in the
+      sample.
 
     Args:
         loss: the loss of the message if its senders are known, at the same unit; its dominating pair must be symmetric.
@@ -71,7 +72,8 @@ class SampledLoss(PrivacyLoss):
 
     def divergence(self, alpha: Array) -> Array:
         """The Renyi divergence of order alpha of the dominating pair, or of `loss` if that is smaller (for example if
-        the pair follows from epsilon alone); for Gaussian noise by Gauss-Legendre quadrature, within its reach."""
+        the pair follows from epsilon alone); for Gaussian noise by Gauss-Legendre quadrature, up to the order that its
+        range of integration allows; at higher orders, the divergence of `loss`."""
         known = np.array(self.loss.rdp(alpha))
         if not isinstance(self.loss, GaussianLoss):
             pair = self.dominating_pair()
@@ -96,7 +98,7 @@ class SampledLoss(PrivacyLoss):
     def group(self, size: int) -> PrivacyLoss:
         """Privacy loss of a change of `size` units, of any senders.
 
-        At most size * rate is the probability that any of them is drawn. Given that one is, at most `size` units move
+        The probability that any of them is drawn is at most size * rate. Given that one is, at most `size` units move
         the message; replacing the drawn ones by others gives the distribution of samples without them. Theorem 9 of
         Balle, Barthe & Gaboardi (2018) therefore holds with this rate and `loss.group(size)`.
         """

@@ -37,33 +37,34 @@ class ShuffledLoss(PrivacyLoss):
     (or a function of it, such as their sum).
 
     Unit: one sender's data are replaced. Observer: it reads the messages of all senders, and not who sent which. Trust:
-    the shuffler, or the anonymous channel, hides the senders' addresses and the order of the messages from it, and all
-    `num_senders` senders use the mechanism correctly. Senders that do not, or that reveal their messages to the
-    observer, do not hide an agent and must not be counted. The local epsilon always bounds the loss.
+    the shuffler, or the anonymous channel, hides the senders' addresses and the order of the messages from the
+    observer, and all `num_senders` senders use the mechanism correctly. Senders that do not, or that reveal their
+    messages to the observer, do not hide an agent and must not be counted. The local epsilon always bounds the loss.
 
     The dominating pair. Let p = e^epsilon of the local `loss`, R_0 and R_1 the two distributions of the message of the
     sender with changed data, and R_i the distribution of any other sender's message. The likelihood ratio R_0 / R_1 is
     p with probability p a (under R_0), 1/p with probability a, and 1 otherwise. Let z be the probability of the
-    messages of ratio 1 that no other value makes less probable: for K-ary response all of them, for bits those without
-    a 1 at either value. Let Q_0, Q_1 and Q_z be R_0 given that the ratio is p, that it is 1/p, and that the message is
-    one of these. Then R_0 = p a Q_0 + a Q_1 + z Q_z + a rest, and R_1 is the same with Q_0 and Q_1 exchanged. For every
-    other sender, R_i >= R_0 / p = a Q_0 where the ratio is p, R_i >= R_1 / p = a Q_1 where it is 1/p, and R_i >= z Q_z.
-    With probability 2a + z the other sender is therefore a clone, which sends from Q_0, Q_1 or Q_z with probabilities
-    proportional to a : a : z.
+    messages of ratio 1 that are at least as probable under every value of another sender: for K-ary response all of
+    them, for bits those with a 0 at the values of both worlds. Let Q_0, Q_1 and Q_z be R_0 given that the ratio is p,
+    that it is 1/p, and that the message is one of those counted in z. Then R_0 = p a Q_0 + a Q_1 + z Q_z + W, with W
+    for the rest, and R_1 is the same with Q_0 and Q_1 exchanged. For every other sender, R_i >= R_0 / p = a Q_0 where
+    the ratio is p, R_i >= R_1 / p = a Q_1 where it is 1/p, and R_i >= z Q_z. With probability 2a + z the other sender
+    is therefore a clone, which sends from Q_0, Q_1 or Q_z with probabilities proportional to a : a : z.
 
     Reveal to the observer whether the sender's own message is from the rest (then the two worlds are the same), which
-    other senders are clones, and the messages of all other senders. There remain T = 1 + C messages, from C ~
-    Bin(num_senders - 1, 2a + z) clones and, with probability (p+1) a + z, from the sender. The numbers (a_0, a_1, a_z)
-    of these that come from Q_0, Q_1 and Q_z dominate: their distribution is that of T clones times b (1 + (p-1)
-    a_0 / T), or b (1 + (p-1) a_1 / T) in the other world, with b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and
-    x = (a_0 - a_1) / m, the distributions of a_0 given T and m are Bin(m, 1/2) times 1 +- s x, with s / (1 - s) = (p-1)
-    m / (2T).
+    of the other senders are clones, and the messages of those that are not. There remain T = 1 + C messages, from
+    C ~ Bin(num_senders - 1, 2a + z) clones and, with probability (p+1) a + z, from the sender. The numbers
+    (a_0, a_1, a_z) of these that come from Q_0, Q_1 and Q_z dominate: the probability of each outcome is its
+    probability for T clones, multiplied by b (1 + (p-1) a_0 / T), or by b (1 + (p-1) a_1 / T) in the other world, with
+    b = (2a + z) / ((p+1) a + z). With m = a_0 + a_1 and x = (a_0 - a_1) / m, the distributions of a_0 given T and m are
+    Bin(m, 1/2) times 1 +- s x, with s / (1 - s) = (p-1) m / (2T).
 
     For binary randomised response a = 1 / (p + 1) and z = 0, and this is Theorem 3.1 of Feldman, McMillan & Talwar
     (2023, 'Stronger privacy amplification by shuffling', arXiv 2208.04591): C ~ Bin(n-1, 2 / (p+1)), and the sender's
     own message follows Bern(p / (p+1)). For K-ary response a = 1 / (p + K - 1) and z = (K-2) a, and the rest is empty.
     For bits a = 1 / (e^(epsilon/2) + 1)^2 if they are symmetric, 1 / (2 (p + 1)) if optimised. A sender without a value
-    (a vector of zeros) answers like one with the value of an option that is not reported, so the proof covers it.
+    (a vector of zeros) answers like one that holds an additional option without a bit in the message, so the proof
+    covers it.
 
     Deviations from that paper: its Errata restrict Theorem 3.1 to mechanisms with R_i >= (R_0 + R_1) / (p + 1). Bits of
     three options or more violate this at messages with a 1 at the values of both worlds and a 0 at the other sender's.
@@ -73,9 +74,10 @@ class ShuffledLoss(PrivacyLoss):
 
     Pure differential privacy is not amplified: `epsilon` is the local one. `delta` is exact for the dominating pair if
     T and m have at most 200 values, and otherwise for a pair that dominates it closely (`_rows`). The Renyi divergence
-    and `dominating_pair` are those of a pair on about 1,000 losses that dominates this one, and rho is the smallest
-    that bounds the divergence (not below epsilon^2 / 2,600, because floats hold no rarer losses). Composition of
-    several rounds is adaptive, as for every dominating pair (Zhu, Dong & Wang 2022, Theorem 10).
+    and `dominating_pair` are those of a pair with about 1,000 distinct losses that dominates the pair above. rho is the
+    smallest that bounds this divergence; it is at least about epsilon^2 / 2,600, because outcomes too rare for floats
+    count with a loss of epsilon. Composition of several rounds is adaptive, as for every dominating pair (Zhu, Dong &
+    Wang 2022, Theorem 10).
 
     A new number of senders takes up to a second to compute below 10,000 senders, and several seconds for a million.
 
@@ -114,7 +116,7 @@ class ShuffledBitsLoss(PrivacyLoss):
     bit.
 
     Unit, observer and trust are as in `ShuffledLoss`; the shuffler mixes the messages of each bit separately
-    (Erlingsson et al. 2020, arXiv 2001.03618, report fragmenting), or adds them up. If a sender's one-hot vector
+    ('report fragmenting', Erlingsson et al. 2020, arXiv 2001.03618), or adds them up. If a sender's one-hot vector
     changes, two of its bits change. Each is a binary randomised response of epsilon / 2, perturbed independently of the
     other and of the bits of all other senders, whatever vectors they hold. The observer therefore sees two independent
     sets of shuffled binary responses, each with the loss `ShuffledLoss` of epsilon / 2, and sets of bits with unchanged
@@ -167,7 +169,7 @@ class Shuffled(Around):
         mechanism: `BitwiseRandomizedResponse`, `UnaryEncoding` or `KaryRandomizedResponse`, the same for all senders.
 
     Raises:
-        ValueError: the mechanism is another one.
+        ValueError: the mechanism is none of these.
     """
 
     closed_counts: ClassVar[bool] = True

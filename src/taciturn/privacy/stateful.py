@@ -71,8 +71,8 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def address_laplace(key: Address, stream: Address, place: Address) -> Array:
-    """Laplace noise of scale 1 as a function of its address, uint64 each: the same address gets the same noise, and
-    nothing is stored.
+    """Laplace noise of scale 1 as a function of its address, the three uint64 arguments: the same address always gets
+    the same noise, and nothing is stored.
 
     The address is mixed into 53 random bits, from which the noise follows by inversion. Under a random key, noise of
     different addresses behaves as independent.

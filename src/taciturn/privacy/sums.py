@@ -104,7 +104,7 @@ class CentralSum(Around, Averaging):
     averages, such as the parameters of a trained model, and not who has sent. Random choice of the senders therefore
     amplifies the privacy of all (`SampledLoss`), if an environment declares that it draws them.
 
-    `perturb`, `variance` and `log_likelihood_ratio` are about averages of a single message each.
+    `perturb`, `variance` and `log_likelihood_ratio` treat each message as an average by itself (n = 1).
 
     Args:
         mechanism: `Laplace` or `Gaussian`, the distribution of the noise; its epsilon is the cost of one average.
@@ -155,11 +155,12 @@ class DistributedSum(Averaging):
     their announcement, senders that lie, and the attacker itself add no such share.
 
     The attacker is any reader of the sum, including the party that adds up, and with `dropouts` >= 1 also one of the
-    senders, who knows its own share: one of `dropouts` then represents the attacker, and the rest senders that drop out
-    or lie. (With a single sender there is no other one.) With `dropouts` = 0 the claim holds only against parties that
-    do not send; channels that senders read refuse it. How many announced and how many arrived is public: if too few
-    arrived, nothing is released. Lies are not public: if too few of the senders that arrived are honest, the sum is
-    released all the same, the claim does not hold, and the channel charges infinity.
+    senders, who knows its own share: one of `dropouts` then stands for the attacker, and the others stand for senders
+    that drop out or lie. (With a single sender, no other sender can be the attacker.) With `dropouts` = 0 the claim
+    holds only against parties that do not send; channels with several senders, who read the sum, raise a ValueError for
+    `dropouts` = 0. How many announced and how many arrived is public: if too few arrived, nothing is released. Lies are
+    not public: if too few of the senders that arrived are honest, the sum is released all the same, the claim does not
+    hold, and the channel charges infinity.
 
     Rounding moves a number by less than a step. If a unit changes only one number of a message, or messages are
     numbers, inputs within c steps stay within c steps; otherwise c has one more step for each number.
@@ -195,7 +196,7 @@ class DistributedSum(Averaging):
         return self.dropouts > 0
 
     def enough(self, senders: Bools) -> Ints:
-        """The number of senders with enough shares of the noise, int64[B]: n - dropouts, at least 1."""
+        """The number of senders that together add enough noise, int64[B]: n - dropouts, at least 1."""
         return np.maximum(senders.sum(1) - self.dropouts, 1)
 
     def holds(self, senders: Bools, honest: Bools) -> Bools:
@@ -244,8 +245,7 @@ class DistributedSum(Averaging):
         return np.asarray(rng.negative_binomial(r, stops) - rng.negative_binomial(r, stops))
 
     def perturb(self, x: ArrayLike, rng: Generator, sensitivity: Given = None) -> Array:
-        """Averages of a single message each, with numbers of the given sensitivity; float64 of the shape of
-        x."""
+        """Each number of x as an average by itself (n = 1), with the given sensitivity; float64 of the shape of x."""
         x = checks.reals("x", x)
         stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, x)
         alone = np.ones((x.size, 1), np.bool_)
@@ -253,7 +253,7 @@ class DistributedSum(Averaging):
         return self.average(x.reshape(-1, 1, 1), alone, alone, rng, flat)[0].reshape(x.shape)
 
     def variance(self, x: ArrayLike, sensitivity: Given = None) -> Array:
-        """The variance of averages of a single message each: 2 e^-t / (1 - e^-t)^2 steps^2."""
+        """The variance of each number as an average by itself (n = 1): 2 e^-t / (1 - e^-t)^2 steps^2."""
         return self.variance_of_mean(x, sensitivity)
 
     def variance_of_mean(self, x: ArrayLike, sensitivity: Given = None, num_messages: int = 1) -> Array:
@@ -271,7 +271,7 @@ class DistributedSum(Averaging):
         return LaplaceLoss(self.epsilon, self.epsilon**2 / 2, 1, STEPS)
 
     def log_likelihood_ratio(self, y: ArrayLike, x0: ArrayLike, x1: ArrayLike, sensitivity: Given = None) -> Array:
-        """For averages of a single message each, by number."""
+        """For each number, as an average by itself (n = 1)."""
         y, x0, x1 = checks.together(y=checks.reals("y", y), x0=checks.reals("x0", x0), x1=checks.reals("x1", x1))
         stated = checks.aligned("sensitivity", 1.0 if sensitivity is None else sensitivity, y)
         return (np.abs(y - x1) - np.abs(y - x0)) * self.epsilon / stated

@@ -1,4 +1,4 @@
-"""The part of a channel that accounting reads. The channels themselves belong to the environments."""
+"""The attributes of a channel that the accountant reads. The channels themselves belong to the environments."""
 
 from typing import Any, Literal, Protocol
 

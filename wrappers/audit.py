@@ -1,10 +1,11 @@
 """The auditor: it certifies a lower bound on the epsilon of a mechanism, a function, or runs of an environment.
 
-For an environment the claim is the accountant's epsilon after a run. Two things can differ between the two worlds. With
-`pair`, one agent's messages differ: that agent is a canary. The audit replaces its messages before they reach the
-mechanism, and the transcript holds the delivered ones. With `change`, one agent's private data differ: the environment
-plays on from there, and the transcript is everything on the channels, with senders and times, and the observations,
-action masks and rewards of the other agents. `taciturn.privacy.certifying` has the statistics.
+For an environment the claim is the accountant's epsilon after a run. The audit compares two adjacent worlds, which
+differ in one of two ways. With `pair`, one agent's messages differ: that agent is a canary. The audit replaces its
+messages before they reach the mechanism, and the transcript holds the delivered ones. With `change`, one agent's
+private data differ, and everything else follows from them: the transcript is everything on the channels, with senders
+and times, and the observations, action masks and rewards of the other agents. `taciturn.privacy.certifying` has the
+statistics.
 """
 
 import math
@@ -73,37 +74,37 @@ def audit(
             Gaussian trade-off curve, at any delta (`taciturn.privacy.one_run`). Default: `both` if there is a
             log-likelihood ratio (`white` for transcripts of more than 64 numbers), else `black`.
         claimed: the epsilon to compare with. Default: `mechanism.epsilon`, or inf (no claim) if it has none at this
-            delta. For an environment: the accountant's epsilon for the agent, over all channels to the observer of the
-            audited channels (over all channels, if these have several observers), in the run with the largest epsilon.
+            delta. For an environment: the accountant's largest epsilon for the agent in any run, against the observer
+            of the audited channels (over all channels, if they have several observers).
         delta: certify (epsilon, delta)-DP; pure DP if 0. Default: `mechanism.delta`, or 0 if it has none.
         sensitivity: passed to a mechanism that takes it with each message.
         log_likelihood_ratio: a function of (y [trials, ...], x0, x1) that returns [trials]; `one-run` uses it too.
             Default: the mechanism's own, if it has one.
         held_out: share of the trials that choose the threshold.
-        batch: number of transcripts in one batch. Default: at most 10,000 for a function, else few enough that a
-            mechanism may change between calls: 1/256 of the trials, but from 100 to 100,000 for a mechanism and from
-            1,000 to 10,000 for an environment.
+        batch: number of transcripts in one batch. Default: at most 10,000 for a function; otherwise small enough for
+            many calls, between which a mechanism may change: 1/256 of the trials, but from 100 to 100,000 for a
+            mechanism and from 1,000 to 10,000 for an environment.
         name: the name in tables.
         progress: called with the number of trials scored so far.
         policy: for an environment, the policy that acts, or `{role: policy}`.
-        change: for an environment, in place of `pair`: the agent's private observations in the two environments, for
-            each draw (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
+        change: for an environment, in place of `pair`: the data (x0, x1) that replace each private observation of the
+            agent in the two worlds (`Population.private`), such as (0, 1) for rewards that are all 0 or all 1.
         steps: turns of a run of an environment. Default: until it ends.
         agent: the canary in an environment, by its index among the senders; in `one-run` all senders are canaries.
         unit: how the two worlds of an environment differ. `user`: the canary sends x0 in all its messages, or x1 in
             all, and the claim is the epsilon of the whole run. `event`: it sends x0 or x1 in its first message and x0
             afterwards, and the claim is the epsilon of one message on each channel.
         references: whether a `black` attacker may compare with known messages, which reveals reused noise. Each
-            transcript then also holds the result of x0 in the next call of a mechanism or function, and in another
-            row of the same call of a mechanism; in an environment, as the message of another agent, and of the same
-            agent in a run after a reset. None of these depends on the secret, so the claim is the same.
+            transcript then also holds other results of x0: for a mechanism or function, one from the next call, and for
+            a mechanism also one from another row of the same call; for an environment, the messages of another agent,
+            and of the same agent in a run after a reset. None of these depends on the secret, so the claim is the same.
         bits: whether attackers read the lowest bits of floating-point numbers. Default: yes, unless the mechanism, or
             one on an audited channel, declares its sampler an idealisation (`Mechanism.idealised`, true for `fast`
             samplers of noise).
         composition: composition method of the accountant for an environment's claim (`Accountant.epsilon`); `pld` is
             the tightest.
-        beside: for an environment with `change`: the same one under other mechanisms, each played from the same seed on
-            the same private data. The attacker reads all of these runs, and the claim is the sum of their epsilons.
+        beside: for an audit with `change`: the same environment under other mechanisms, each played from the same seed
+            on the same private data. The attacker reads all of these runs, and the claim is the sum of their epsilons.
 
     Returns:
         An `AuditResult`.

@@ -106,8 +106,8 @@ class CanaryRuns:
 
     Called with a world (0 or 1), a Generator and a count, it plays `count` replicas; `agent` sends that world's
     message. Called with a world for each sender, int[senders], it plays a single replica, and every sender is a canary.
-    For each channel, a transcript has room for as many messages as arrived in the first runs: a 1 and the numbers of
-    the message, or zeros where none arrived.
+    For each channel, a transcript has as many places as messages arrived in the first runs. A place holds a 1 and the
+    numbers of the message, or zeros if none arrived.
 
     Args:
         env, pair, policy, steps, agent, unit, references, composition: as for `audit`; ValueError if they cannot be

@@ -59,18 +59,19 @@ class Noted(NoPrivacy):
 class Transcript(Fault):
     """Records the messages on a channel, after all faults: a summary of every replica, in numbers.
 
-    A summary must not depend on the other replicas in the batch, since their common part would reveal the world.
+    A summary must not depend on the other replicas in the batch: they all play the same world, and together would
+    reveal it.
 
     Args:
         agent: the agent with changed data.
         clock: returns the environment's time, float64[B].
 
     Attributes:
-        spoke: for the first sends in the replica, whether the agent's message arrived, float64[B, SENDS].
+        spoke: for each of the first SENDS sends in the replica, whether the agent's message arrived, float64[B, SENDS].
         number: the numbers of messages of the agent and of the others, float64[B, 2].
         special: counts of -0, inf, -inf and NaN in the messages of the agent and of the others, by coordinate,
             float64[B, 2, 4, D]; sums and means have 0 in their place.
-        last: the time of the last message of the agent, and 1, float64[B]; 0 if there was none.
+        last: 1 plus the time of the agent's last message, float64[B, 1]; 0 if there was none.
         first: the first message of the agent, float64[B, D].
         sums: the sums of its messages, and of the others', float64[B, 2, D].
         own: in pilot runs, all of its messages, [B, D] each, with 0 for NaN and infinities.
@@ -132,7 +133,7 @@ def finite(x: Array) -> Array:
 
 
 class Summary:
-    """A quantity that agents see or have in each turn, [B, rows, D]: a summary of every replica, in numbers.
+    """A summary of every replica, in numbers, of a quantity [B, rows, D] that agents see or have in each turn.
 
     Args:
         pilot: summaries of the same quantity in pilot runs of the two worlds, which determine the distinguishing
@@ -420,7 +421,7 @@ class ChangedRuns:
 
     @property
     def spent(self) -> float:
-        """The mean of these epsilons over runs."""
+        """The mean over runs of the agent's epsilon (see `claimed`)."""
         return float(np.concatenate(self._totals).mean()) if self._totals else math.nan
 
     def _claims(self, population: Population[Any]) -> Array:

@@ -52,8 +52,8 @@ def as_described(value: Any) -> Any:
 
 
 class Layer:
-    """Base of wrappers that records their arguments for `env.spec`. It must come before the wrapper class of the
-    interface."""
+    """Base of wrappers that records their arguments for `env.spec`. Among the bases of a subclass, it must come before
+    the interface's wrapper class."""
 
     def __init__(self, env: Any, **arguments: Any) -> None:
         super().__init__(env)  # type: ignore[call-arg]  # the interface's wrapper comes next
@@ -74,7 +74,7 @@ class Layer:
 
 
 def layers(env: Any, kind: type[L]) -> Iterator[L]:
-    """The wrappers of this kind around `env`, outermost first."""
+    """The wrappers around `env` that are instances of `kind`, outermost first."""
     while env is not None:
         if isinstance(env, kind):
             yield env

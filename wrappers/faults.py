@@ -153,8 +153,8 @@ class Byzantine(Fault):
 class LossyChannel(Fault):
     """Loses each message independently. A lost message is still sent, counted and charged.
 
-    Counts are thinned before they are perturbed. This is exact: messages are perturbed independently, so it makes no
-    difference to their sum whether some are lost before or after that.
+    Where only the counts of messages are simulated, losses are drawn before the noise. This is exact: messages are
+    perturbed independently, so it makes no difference to their sum whether some are lost before or after that.
 
     Args:
         probability: probability of losing a message, in [0, 1].
@@ -178,10 +178,10 @@ class LossyChannel(Fault):
 class Stragglers(Fault):
     """Delivers messages late, or never. Each is perturbed, counted and charged when it is sent.
 
-    For each agent, `send` returns the message that arrives now, unchanged since it was sent, and marks the agent as
-    delivered even if it sends nothing now. An agent with a message still in transit is not marked. At most one message
-    of an agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses
-    all messages in transit.
+    For each agent, `send` returns the message that arrives now, unchanged since it was sent, and reports a delivery
+    even if the agent sends nothing now. It reports none while the message is in transit. At most one message of an
+    agent arrives at a send: if two are due, the one sent later is delivered and the other is lost. A reset loses all
+    messages in transit.
 
     Args:
         delays: delays[d] is the probability that a message arrives d sends later (0: immediately); with the remaining

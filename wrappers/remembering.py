@@ -70,8 +70,8 @@ class SocialMemory:
 
     - `hits`, `misses` [K]: the signals 1 and 0 of each option that the agent has seen. In `gossip_bandit_v0` the reward
       is the signal of the option pulled. In `social_bandit_v0` the reward is the signal of the option held when the
-      round began; the signal of another option is known if the plan adopts it on one signal only, from the agent's next
-      preference.
+      round began; if the plan adopts another option on one signal only, the agent's next preference reveals that
+      option's signal.
     - `heard` [K]: the unbiased estimate of the share of agents that hold each option, (H - q) / (p - q), where H is the
       share of all received copies with the bit set, and a bit is read as 1 with probability p if it is 1 and q if
       it is 0. Under `Scheduled`, messages before the answers are zeros, which are not counted.
@@ -186,8 +186,8 @@ class FederatedMemory:
     - `noise` [K]: the variance of the noise in the mean of its uploads (`private` in the observation),
       sum_j n_j^2 s(n_j) / n^2, where upload j was of n_j pulls, s(n) is the variance of the mechanism's noise in a mean
       of n pulls, and n = sum_j n_j; 0 without any.
-    - `others` [K]: the last average without the agent's own uploads, (M b - y) / (M - 1), if all M agents have uploaded
-      a mean of the arm; b itself where the agent has uploaded none.
+    - `others` [K]: (M b - y) / (M - 1), for the last average b and the mean y of the agent's own uploads: the average
+      without these, if all M agents have uploaded a mean of the arm; b itself where the agent has uploaded none.
 
     Args:
         view: the public view of the environment.

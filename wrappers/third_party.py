@@ -118,7 +118,7 @@ class Release:
     bounds: tuple[Array, Array] | None = None
 
     def check(self, x: Any, batch: tuple[int, ...] = ()) -> Any:
-        """The input for `perturb`, from messages x[*batch, *shape]; numbers that are not finite are `readable`.
+        """The input for `perturb`, from messages x[*batch, *shape]; `readable` replaces numbers that are not finite.
 
         Raises:
             ValueError: x does not hold messages.
@@ -330,7 +330,7 @@ class _Messages(Layer):
 
 
 class PrivateGymnasium(_Messages, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """For `gymnasium.Env`; `gymnasium.make(env.spec)` makes another."""
+    """For `gymnasium.Env`; `gymnasium.make(env.spec)` makes the wrapped environment again."""
 
 
 class PrivateVector(_Messages, gymnasium.vector.VectorWrapper):

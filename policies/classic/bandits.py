@@ -1,6 +1,6 @@
 """Single-agent baselines for `federated_bandit_v0`: every agent runs one independently, with one arm per slot.
 
-Ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts a new run.
+Ties go to the first arm. Arrays are [B, M, K]. A replica with no pulls so far is treated as a new run.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ class ArmPolicy(Policy):
         return self.choose(counts, np.rint(counts * obs[..., part["means"]]) / np.maximum(counts, 1))
 
     def epochs(self, view: PublicView) -> EpochPlan:
-        """The fast form of these policies: `plan`."""
+        """The fast form of these policies, which calls `plan`."""
         return EpochPlan(self.plan)
 
     def plan(self, knowledge: AgentKnowledge, room: Ints) -> tuple[Ints, Bools]:

@@ -111,7 +111,8 @@ class PeerTruthSerum(OutputAgreement):
     then the same for every report; it is larger for reports that are rarer than believed.
 
     Args:
-        amount: as for `OutputAgreement`, for the uniform reference of the first campaign.
+        amount: as for `OutputAgreement`; it is the payment for agreement in the first campaign, when all shares are
+            equal.
         target: e; None: the environment's target.
     """
 

@@ -46,11 +46,11 @@ class FedUCB(Policy):
     schedule is public. The agent then uses its own rewards only after uploading them.
 
     Deviations from the paper: it has linear bandits with contexts; here the actions are e_1, ..., e_K in every slot.
-    The channel adds noise to the mean of each arm, once for each reward, and not to Gram matrices by a tree; pulls get
-    no noise. The agent with the rule satisfied uploads immediately, and the others one slot later, when they see that.
-    The server's average holds no counts, so an agent assumes M times as many pulls as it has uploaded itself.
-    Determinants lack the shifts by the noise's bounds. The repair is ours: Zhou & Chowdhury have a fixed schedule, and
-    noise on Gram matrices, which has no counterpart here.
+    The channel adds noise to the mean of each arm, and each reward enters one mean; it adds none to Gram matrices by a
+    tree, and pulls get no noise. The agent that satisfies the rule uploads immediately; the others see the upload and
+    follow one slot later. The server's average holds no counts, so an agent assumes M times as many pulls as it has
+    uploaded itself. Determinants omit the shifts that the paper adds to Gram matrices for the bounds of the noise. The
+    repair is ours: Zhou & Chowdhury have a fixed schedule, and noise on Gram matrices, which has no counterpart here.
 
     Args:
         threshold: D > 0.

@@ -3,7 +3,7 @@ noisy means.
 
 One reward of one agent is protected (event level), against an observer of all pulls. The policies add the noise
 themselves: nothing is sent over a channel, and the accountant records nothing. Each agent acts independently, with one
-arm per slot; ties go to the first arm. Arrays are [B, M, K]. A replica without pulls starts a new run.
+arm per slot; ties go to the first arm. Arrays are [B, M, K]. A replica with no pulls so far is treated as a new run.
 
 `trust` names the party that agents trust with their rewards: "central", a curator; "shuffle", a shuffler;
 "distributed", a secure sum; "local", none.
@@ -52,7 +52,7 @@ class PrivateElimination(ArmPolicy):
     beta: float | None
 
     def schedule(self, epoch: Ints, active: Ints) -> Epoch:
-        """The epochs number 1, 2, ... of agents with `active` arms, [A] each."""
+        """The epochs numbered `epoch` (from 1) of agents with `active` arms, [A] each."""
         raise NotImplementedError
 
     def noisy(self, sums: Array, epoch: Epoch) -> Floats:
@@ -86,7 +86,7 @@ class PrivateElimination(ArmPolicy):
         return pulls, np.zeros(room.shape, np.bool_)
 
     def pulled(self, counts: Array, sums: Array) -> Floats:
-        """Pulls in the epoch, inf for eliminated arms; finished epochs end first."""
+        """End finished epochs, and return the pulls in the current one, inf for eliminated arms."""
         fresh = counts.sum((1, 2)) == 0
         if fresh.any():
             self._active[fresh] = True

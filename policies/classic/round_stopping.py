@@ -54,9 +54,9 @@ class OneStepLookAhead(StoppingRule):
     """Wait while the next update is worth more than its waiting time: R(k+1) - R(k) > lambda tau E[slots until it
     arrives].
 
-    The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise. (Looking ahead by
-    one slot, as in equation 3.8 of Jiang 2020, is not a useful rule: a slot with an empty queue earns nothing, so every
-    round would stop immediately.)
+    The expected number of slots is 1/mu if an update is queued, and 1/(1 - (1-p)^u) + 1/mu otherwise, with u clients
+    still computing. (Looking ahead by one slot, as in equation 3.8 of Jiang 2020, is not a useful rule: a slot with an
+    empty queue earns nothing, so every round would stop immediately.)
 
     Args:
         lambda_: the price of a unit of time; None: the rate of the rule itself, found by iteration: from the rate of

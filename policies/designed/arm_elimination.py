@@ -17,17 +17,17 @@ STEPS = 12
 class GrowingSchedule(Policy):
     """Total pulls grow by a factor, and the elimination threshold is larger the more of the run is left.
 
-    After an epoch every agent has pulled each active arm n times in J epochs. An arm is eliminated if its average is
-    below the best by at least the g that solves
+    After J epochs every agent has pulled each active arm n times in total. An arm is eliminated if its average is below
+    the best by at least the g that solves
 
         g = sqrt(2 a log(1 + c left / (k n)) (m (1 - m) + (m - g) (1 - m + g) + 2 J s / n) / (M n)),
 
-    where `left` slots remain, k arms are active, M agents upload, m is the best average before the epoch, and s is the
-    noise variance in each agent's sum of an epoch's rewards. (With Laplace noise at level epsilon, s = 2 / epsilon^2;
-    if noise is added once to the sum of all, 1/M of that.) The bracket is the variance of the difference between the
-    best arm and an arm that is g worse, in pulls of one agent; m includes two extra hits and two extra misses, as in
-    the interval of Agresti & Coull (1998). The logarithm balances the cost of a wrong elimination, in proportion to the
-    time left, and the pulls for more certainty.
+    where `left` slots remain, k arms are active, M agents upload, m is the best average before the last of these
+    epochs, and s is the noise variance in each agent's sum of an epoch's rewards. (With Laplace noise at level epsilon,
+    s = 2 / epsilon^2; if noise is added once to the sum of all, 1/M of that.) The bracket divided by M n is the
+    variance of the difference between the averages of the best arm and of an arm that is g worse; m includes two extra
+    hits and two extra misses, as in the interval of Agresti & Coull (1998). The logarithm weighs the cost of a wrong
+    elimination, which is proportional to the time left, against the extra pulls for more certainty.
 
     Args:
         first: pulls of each arm by each agent in the first epoch.
@@ -56,7 +56,7 @@ class GrowingSchedule(Policy):
         self._noise: Floats = np.zeros(view.num_envs)
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
-        """All of `epsilon_budget` on each message or average, by Laplace noise: each reward enters one."""
+        """All of `epsilon_budget` on each message or average, by Laplace noise, since each reward enters only one."""
         return {"means": TRUST[self.trust_model](epsilon_budget)}
 
     def act(self, obs: Array, mask: Array | None = None) -> Array:

@@ -43,7 +43,8 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
         product over x of sum_{i <= j} ((theta_x z + 1/M) s)^i / i!.
 
     It is computed by means over circles of z and s (Cauchy's formula). Rounding errors are relative to the largest
-    coefficient, so for each K the circle of z has, among the radii a / (1 - a), the largest coefficient closest to K.
+    coefficient. So for each K the circle of z has the radius a / (1 - a), where a is the one of six values that puts
+    the largest coefficient nearest to the K-th.
     """
     n, m = num_reports, len(theta)
     # In s the product has powers up to M N, but high powers have masses like a Poisson distribution with mean N.
@@ -123,11 +124,12 @@ class InformedPlatform(Platform):
     With S = sum_i q_i the expected payments are scale (M + e) e sum_K P(K) h(K) under `wintall` (see `winners_share`),
     scale S(value) under `posted_price`, and scale sum_x (S(x)^2 - sum_i q_i(x)^2) / (N - 1) under `output_agreement`.
     The search minimises this over the rule, the target e (0.01, 0.1, 1, 3, 10 and the desired budget), the posted
-    value, and the scale (33 values in 1/64 to 64 times one that would about elicit the desired budget, then six times
-    13 around the best). Campaigns do not depend on each other, so one announcement serves for a run.
+    value, and the scale (33 values, from 1/64 to 64 times one that roughly elicits the desired budget; then six
+    refinements of 13 values each around the best). Campaigns do not depend on each other, so one announcement serves
+    for a run.
 
-    `flat_rate` is left out, since it elicits nothing from individuals that choose freely, and so is `peer_truth_serum`:
-    it also pays for agreement, up to factors from past reports.
+    `flat_rate` is left out because it elicits nothing from individuals that choose freely, and `peer_truth_serum`
+    because, up to factors from past reports, it pays for agreement as `output_agreement` does.
 
     BestResponse believes the announced target. WINTALL promises it scale (M + e)^2 / (M t - 1) for a winning report,
     where t is the probability of the most probable value, and pays scale (M + e) e / (M f - 1). So the smallest target
@@ -305,8 +307,8 @@ class BayesianPrice(Policy):
     The platform assumes that individuals know theta and have cost g. Then the price p for value v elicits the budget
     eps(theta, v, p) that maximises p (eps theta_v + 1) / (eps + M) - g(eps). Theta has a uniform prior on the simplex,
     approximated by `particles` quasi-random points. A campaign with counts n_x multiplies the weight of a point by
-    prod_x ((eps theta_x + 1) / (eps + M))^n_x. In the next campaign, for a mean over `draws` points drawn by their
-    weights, the platform posts the v and the p with the least loss per individual,
+    prod_x ((eps theta_x + 1) / (eps + M))^n_x. In the next campaign the platform draws `draws` points by their weights,
+    and posts the v and the p with the least mean over these points of the loss per individual,
 
         p (eps theta_v + 1) / (eps + M) + max(desired - eps, 0),
 
@@ -314,7 +316,8 @@ class BayesianPrice(Policy):
 
     Args:
         particles: points of the prior.
-        draws: points drawn; many give Bayes' rule, which learns nothing where it pays nothing.
+        draws: points drawn; with many, the platform minimises its posterior expected loss, and learns nothing where it
+            pays nothing.
     """
 
     rule = "posted_price"

@@ -27,8 +27,8 @@ OWN_INDEX = 0.5
 class PublicPlan(Policy):
     """Thompson sampling by a plan that every agent knows, in growing batches, with uploads between them.
 
-    All agents pull each arm equally often in a batch. Thompson sampling from the broadcast alone sets the numbers of
-    pulls: the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Separate agents
+    In a batch all agents make the same pulls. Thompson sampling from the broadcast alone sets the number of pulls of
+    each arm: the arms are the best ones of draws from the posterior, one draw for each `chunk` pulls. (Separate agents
     draw the same numbers from a shared seed.) After a batch all agents upload. So the schedule is public, each reward
     enters one mean, and a whole run costs an agent no more than one message. Because all agents have pulled the same,
     the server's unweighted average is the mean of all samples.
@@ -39,8 +39,8 @@ class PublicPlan(Policy):
         v / (m n) + sum_j n_j^2 s(n_j) / (m n^2),
 
     where v is the variance of one reward. So it counts as m n v / (v + sum_j n_j^2 s(n_j) / n) pulls in a Beta
-    posterior with a uniform prior. If noise is added once for all (`trust_model`), s(n_j) is m times the noise variance
-    in the average of batch j, which is 1/m of the variance that each agent alone would need.
+    posterior with a uniform prior. If one noise serves all agents (`trust_model`), s(n_j) is 1/m of the variance that
+    each agent would need alone: m times the noise variance in the average of batch j.
 
     If uploads are lost, it still counts all m of them.
 
@@ -78,7 +78,7 @@ class PublicPlan(Policy):
         self._start(np.ones(view.num_envs, np.bool_))
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
-        """All of `epsilon_budget` on each message or average, by Laplace noise: each reward enters one."""
+        """All of `epsilon_budget` on each message or average, by Laplace noise, since each reward enters only one."""
         return {"means": TRUST[self.trust_model](epsilon_budget)}
 
     def _start(self, fresh: Bools) -> None:
@@ -161,8 +161,8 @@ class PublicPlan(Policy):
 class DividedPlan(Policy):
     """A plan that every agent knows: each agent pulls one arm throughout a batch.
 
-    The noise of a message does not shrink with the number of rewards in it, so few agents that pull an arm often reveal
-    more about it than many that pull it a few times. In each batch every agent pulls one arm, and then uploads. In the
+    The noise of a message does not shrink with the number of rewards in it, so a few agents with many pulls of an arm
+    reveal more about it than many agents with a few. In each batch every agent pulls one arm, and then uploads. In the
     first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
     agents choose one after another by the index of `CentralisedKLUCB`, computed from the broadcasts alone; a choice of
     an arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean,
@@ -187,8 +187,8 @@ class DividedPlan(Policy):
 
     An arm without any upload is left out of that round. If only some uploads are lost, it still counts all of them,
     since the environment does not report how many arrived. Late uploads mislead it: the environment reads them as means
-    of their sender's later pulls. So do liars, since few agents report on each arm. In a `Mixture`, agents of other
-    policies are not counted.
+    of their sender's later pulls. Lying agents mislead it too, since few agents report on each arm. In a `Mixture`,
+    agents of other policies are not counted.
 
     Args:
         first: pulls of one arm by each agent in the first batch.
@@ -224,7 +224,7 @@ class DividedPlan(Policy):
         self._envs, self._agents = view.num_envs, 0
 
     def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Any]:
-        """All of `epsilon_budget` on each message, by Laplace noise: each reward enters one."""
+        """All of `epsilon_budget` on each message, by Laplace noise, since each reward enters only one."""
         return {"means": Laplace(epsilon_budget)}
 
     def lengths(self) -> list[int]:

@@ -59,10 +59,10 @@ class ConstantLevel(Communicator):
 class LevelPlan(Communicator):
     """Sends one message at each of several moments that are fixed in advance, and no new message in between.
 
-    Each message is sent in the first turn from its moment on in which the environment asks for one. The epsilon spent
-    gives the number of sent messages. If a message is a preference it is repeated to every agent from then on, as with
-    the mechanism `Scheduled`: one answer received by all is more informative than many answers received once each at
-    the same total epsilon.
+    Each message is sent at the environment's first request at or after its moment. The epsilon spent gives the number
+    of sent messages. If a message is a preference it is repeated to every agent from then on, as with the mechanism
+    `Scheduled`: one answer received by all is more informative than many answers received once each at the same total
+    epsilon.
 
     Args:
         plan: `[(moment, epsilon), ...]`: the times of messages, in the unit of the clock, increasing, and their levels,

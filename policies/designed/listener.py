@@ -44,9 +44,9 @@ class Tables(NamedTuple):
 def tables(
     num_options: int, moment: float, rounds: bool = False, optimism: float = 2.0, fading: float = 0.0, ends: float = 1.0
 ) -> Tables:
-    """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and by simulation the options that
-    agents without messages (`HoldTheBest`) hold after `moment`, beginning with a random option. The numbers are the
-    same for every agent who computes them.
+    """Quasi-random qualities, uniform on [0, 1]^K (a scrambled Sobol sequence), and the shares of simulated agents
+    without messages (`HoldTheBest`) that hold each option after `moment`; they begin with a random option. The numbers
+    are the same for every agent who computes them.
 
     Args:
         num_options: K.
@@ -82,8 +82,8 @@ def tables(
 
 
 def one_answer(mechanism: Mechanism, moment: float, view: PublicView) -> dict[str, Mechanism]:
-    """One answer by `mechanism`, drawn at a moment given in expected ticks of an agent's clock or in rounds: all agents
-    send a message before each round, or at each tick of any agent."""
+    """One answer by `mechanism`, drawn at a moment given in expected ticks of an agent's clock or in rounds.
+    `Scheduled` counts messages instead: all agents send one before each round, or at each tick of any agent."""
     rounds = issubclass(view.world, SocialBandit)
     at = 1 + round(moment) if rounds else round(moment * view.params.num_agents)
     return {"preference": Scheduled(mechanism, at=max(1, at))}
@@ -121,8 +121,8 @@ class Listener(Remembering):
     acted alone; c < 1 makes up for both.) From then on the means and spreads under these weights replace its own
     posterior's.
 
-    If replies are fresh, an agent uses replies from its first tick after the moment on. Any number of them counts as at
-    most one answer of each agent.
+    If replies are fresh, each drawn when it is requested, an agent starts to use them at its first tick after the
+    moment. Any number of them counts as at most one answer of each agent.
 
     Args:
         epsilon: level of the answer that `simulate(privacy="paper")` installs; None: an answer without noise.

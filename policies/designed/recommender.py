@@ -26,15 +26,16 @@ PASSES = 10
 
 
 class LogisticBandit(ItemPolicy, Learner):
-    """Thompson sampling with a logistic model, linear and quadratic in the item, with a prior from practice.
+    """Thompson sampling with a logistic model, linear and quadratic in the item, and a prior fitted in practice
+    environments.
 
     For a context c and an item x, with z = 2x - 1 and waves b(c), the mean reward is modelled as
 
         mu = s(f(c, x)' w),    s(u) = 1 / (1 + e^-u),    f(c, x) = ((1, z) (x) b(c), z_1^2, ..., z_5^2),
 
     where (x) is the outer product. The waves are b(c) = prod_i cos(pi k_i c_i) for whole k_i >= 0 with a sum of at most
-    `degree`; of many, the 16 with the lowest sums. So the log-odds fall with a weighted squared distance of the item
-    from an ideal point that moves smoothly with the context, or are bilinear.
+    `degree`; if there are more than 16, the 16 with the lowest sums. So the log-odds fall with a weighted squared
+    distance of the item from an ideal point that moves smoothly with the context, or are bilinear.
 
     The prior of w is Gaussian, with the mean and covariance of w over practice environments; in each, w is fitted to
     the mean rewards of random items by logistic regression with a ridge. A run then learns by the extended Kalman
@@ -199,18 +200,19 @@ class CentralisedLogistic(LogisticBandit):
 class BlockListener(LogisticBandit):
     """`LogisticBandit` that also learns from sums of the other agents' feedbacks, released block by block (`Blocks`).
 
-    All pairs of a context and an item are divided into `cells`, once and for all, by the nearest of as many centres of
-    L'f, where L L' is the prior's covariance. (In this distance, near pairs have similar mean rewards; the centres come
-    from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0), which lies between -1 and 1;
-    m_0 is the prior's mean. First after `first` rounds, and then after blocks that grow by the factor `growth`, every
-    agent asks the third party for the sums and counts of all cells over its group. Groups are as in `DTPriDO`: an agent
-    belongs to the member of a greedy dominating set that it follows. So, given the shown items, each feedback enters
-    one stream and one block of it. Schedule and subject of all requests are public. Its shown items also follow from
-    its own feedbacks and reveal them; no epsilon of `statistics` and `counts` bounds this.
+    All pairs of a context and an item are divided into fixed `cells` around as many centres: a pair belongs to the
+    centre nearest to its L'f, where L L' is the prior's covariance. (In this distance, near pairs have similar mean
+    rewards; the centres come from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0),
+    which lies between -1 and 1; m_0 is the prior's mean. First after `first` rounds, and then after blocks that grow by
+    the factor `growth`, every agent asks the third party for the sums and counts of all cells over its group. Groups
+    are as in `DTPriDO`: an agent belongs to the member of a greedy dominating set that it follows. So, given the shown
+    items, each feedback enters one stream and one block of it. Schedule and subject of all requests are public. An
+    agent's shown items also follow from its own feedbacks and reveal them; no epsilon of `statistics` and `counts`
+    bounds this.
 
-    From an answer an agent takes the part since its last one, and subtracts its own feedbacks, which it knows exactly.
-    There remain the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j are
-    estimated by shrinking the noisy numbers towards their known mean M, to
+    From an answer an agent takes the increment since the answer before, and subtracts its own feedbacks, which it knows
+    exactly. There remain the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j
+    are estimated by shrinking the noisy numbers towards their known mean M, to
 
         N_j = max(0, M + (noisy_j - M) t / (t + u)),    u = 2 b'^2 n,
 
@@ -443,8 +445,8 @@ def features(b: Floats, items: Floats) -> Floats:
 
 def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
     """Numbers >= 0 with unbiased estimates `noisy` [n] of variance `noise`, shrunk towards their known mean: the best
-    linear estimates if the numbers' own variance is the variance of the estimates minus the noise. It is at most
-    mean^2 (n - 1), as if one of the numbers were n mean and the others 0.
+    linear estimates if the numbers' own variance is the variance of the estimates minus the noise. The numbers' own
+    variance is capped at mean^2 (n - 1), its value if one of them were n times the mean and the others 0.
 
     Returns:
         The numbers [n], and the variance of their errors.

@@ -89,14 +89,14 @@ class BestDeadline(StoppingRule):
 class FewRounds(StoppingRule):
     """Close a few rounds of `k` updates each, and then wait for the end: for clients that can pay for few updates.
 
-    Averaging n updates with Gaussian noise of variance v in each of D parameters leaves D v / n. Under a privacy
-    budget, rounds with updates only from the few clients with budget left do harm. After `rounds` rounds no further
-    round is closed, unless all clients have sent.
+    Averaging n updates with Gaussian noise of variance v in each of D parameters leaves a squared error of D v / n.
+    Under a privacy budget, rounds with updates only from the few clients with budget left do harm. After `rounds`
+    rounds no further round is closed, unless all clients have sent.
 
-    If clients trust a curator who releases averages, noise of variance v in an average leaves v, for any n, and an
-    average costs all clients the same, as little as a random sample of k of M - 1 does. Then the noise is the smallest
-    that allows `rounds` averages within the budget, and a budget stops any others (federated averaging with
-    differential privacy: McMahan, Ramage, Talwar & Zhang 2018).
+    If clients trust a curator who releases averages, noise of variance v in an average leaves D v, for any n, and an
+    average costs all clients the same small epsilon, as for a random sample of k of M - 1 clients. Then the noise is
+    the smallest that allows `rounds` averages within the budget, and the budget stops all further ones (federated
+    averaging with differential privacy: McMahan, Ramage, Talwar & Zhang 2018).
 
     Args:
         k: updates in a round (all, if there are fewer clients).
@@ -164,5 +164,5 @@ class StagedCount(StoppingRule):
         return np.where(received < np.array(self.stages)[part], WAIT, STOP)
 
     def waits(self, received: Ints, queued: Ints, slots: Array) -> Bools:
-        """As in the first part of the run."""
+        """True where the rule of the first part of the run waits."""
         return received < self.stages[0]

@@ -53,7 +53,8 @@ def most_hopeful(belief: Belief, optimism: Array | float, rng: np.random.Generat
 
 
 def improves(belief: Belief, held: Ints, option: Ints) -> Ints:
-    """`option` [...], but the option with the largest mean if the agent holds one with a smaller mean, or none (-1)."""
+    """The option with the largest mean if the agent holds a worse one, or none (-1 in `held`); otherwise `option`
+    [...]."""
     padded = np.concatenate([belief.mean, np.full((*held.shape, 1), -1.0)], -1)
     now = np.take_along_axis(padded, held[..., None], -1)[..., 0]
     return np.where(now < belief.mean.max(-1) - TIES, np.argmax(belief.mean, -1), option)
@@ -136,9 +137,9 @@ class HoldTheBest(Remembering):
     where m_k and s_k are the mean and the standard deviation of its Beta posterior, at tick or round t of T expected
     ones (an upper bound as in Bayes-UCB, Kaufmann, Cappe & Garivier 2012, in a normal approximation).
 
-    In `gossip_bandit_v0` it adopts an option only if its posterior mean is then the largest, and if its current option
-    has a smaller mean than the largest, it pulls the best option to adopt it. In `social_bandit_v0` it adopts every
-    option that it pulls, as `IsolatedThompson` does in both.
+    In `gossip_bandit_v0` an agent adopts an option only if that option's posterior mean is then the largest; if its
+    current option does not have the largest mean, it pulls the best option to adopt it. In `social_bandit_v0` it adopts
+    every option that it pulls, as `IsolatedThompson` does in both.
 
     Args:
         optimism: a, >= 0.

@@ -282,8 +282,8 @@ class CommunicationEfficientCDPMAB(CDPMAB):
 class DDPMAB(EpochElimination):
     """Algorithm 3: agents on a graph share all means, and each of them makes the same eliminations.
 
-    Deviations from the paper: it eliminates by ybar, as in the proof of Theorem 3; line 9 has yhat, the last epoch's
-    means alone.
+    Deviations from the paper: arms are eliminated by ybar, as in the proof of Theorem 3; line 9 of the paper's
+    algorithm has yhat, the last epoch's means alone.
 
     Args:
         epsilon, rounds, gap: as in `CDPMAB` (Corollary 1).

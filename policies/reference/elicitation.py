@@ -27,8 +27,8 @@ from taciturn.validation import Floats
 class Wintall(Platform):
     """Winners take all: pay g'(e) (M + e) e / (M f - 1) to each report of the most popular value, with share f.
 
-    It warns if Theorem 2 does not hold; individuals may then prefer another budget than the target e even under its
-    assumptions.
+    It warns if Theorem 2 does not hold: individuals may then prefer another budget than the target e, even if they meet
+    the theorem's assumptions.
 
     Args:
         target: e; None: the environment's target.

@@ -37,9 +37,9 @@ def bounds(model: Model) -> tuple[float, float]:
 def attainable(model: Model) -> float:
     """A rate that some fixed number of updates attains: a lower bound, usually sharper than Corollary 1.
 
-    The k-th upload ends no later than k consecutive uploads after the k-th completion. The k-th smallest of M geometric
-    times is at most one slot more than the k-th smallest of M exponential ones, which has mean (H_M - H_{M-k}) /
-    -log(1-p).
+    The k-th upload ends no later than the k-th completion plus the time of k consecutive uploads. The k-th smallest of
+    M geometric times is at most one slot more than the k-th smallest of M exponential ones, which has mean (H_M -
+    H_{M-k}) / -log(1-p).
     """
     m, k = model, np.arange(model.num_clients + 1)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(m.num_clients, 0, -1))])

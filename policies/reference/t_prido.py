@@ -28,7 +28,8 @@ def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
 
 
 def dominating_set(network: Graph) -> tuple[Ints, Ints]:
-    """A greedy dominating set, int64[G], and for each agent the index in it of the member that it follows, int64[W].
+    """A greedy dominating set, int64[G], and for each agent the member that it follows, as an index into the set,
+    int64[W].
 
     The next member is the first agent that dominates the most agents not yet dominated. An agent follows the earliest
     member among its neighbours.
@@ -56,10 +57,11 @@ class TPriDO(ClusterPolicy):
     In round n an agent looks up the cell of its context in its own partition. If its own mean in its last cell and
     cluster is below the threshold NT, it asks the third party for sums and counts over the closed neighbourhood;
     otherwise it uses its own. The index of a leaf (h, i) of its tree is mu + sqrt(xi ln n / (8 Q)) + psi gamma^h, and
-    infinite without records. It shows a random own item of the leaf with the highest index. Then, with all records of
-    the round, the cell of its context is split if it has had at least rate 2^(p l d) ln n visitors of the agent (l:
-    level of the cell), and the leaf is replaced by its children if Q, as known when the agent acted, is at least xi ln
-    n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of the agent's items. History is recounted.
+    infinite without records. It shows a random own item of the leaf with the highest index. Once all records of the
+    round are in, the cell of its context is split if it holds at least rate 2^(p l d) ln n of the agent's own records
+    (l: level of the cell), and the leaf is replaced by its children if Q, as known when the agent acted, is at least xi
+    ln n / (8 psi^2 gamma^(2h)) and the leaf holds more than one of the agent's items. Past records are recounted in the
+    new cells and leaves.
 
     Args:
         threshold: NT.
@@ -143,8 +145,8 @@ class DTPriDO(TPriDO):
 
     Deviations from the paper: it lets followers "follow the dominator's selections", which shows users the items for
     another user; that is `follow="leaf"`. A follower without an item in its dominator's leaf shows any item. Only the
-    dominator's own visitors split cells. Followers use the dominator's partition of contexts and items, which no
-    message carries: they are centralised with it.
+    dominator's own records split cells. Followers use the dominator's partition of contexts and items, which no message
+    carries: they are centralised with it.
     """
 
     centralised = True
@@ -155,8 +157,7 @@ class DTPriDO(TPriDO):
 
     @property
     def public_schedule(self) -> bool:  # type: ignore[override]
-        """As for `TPriDO`, except that followers of a model ask in every round, so no threshold keeps all agents from
-        asking."""
+        """As for `TPriDO`, except that with `follow="model"` the followers ask in every round, at any threshold."""
         return self.always_answered or (self.threshold <= 0 and self.follow == "leaf")
 
     def form_groups(self) -> None:

@@ -325,8 +325,9 @@ def consensus_of_runs() -> Claim:
 def lemma_1_claim() -> Claim:
     """Lemma 1, solved exactly for few agents."""
     return Claim(
-        "Lemma 1: W, the number on the best option, rises with probability at least B1/(B1 + D1) (least ratio, K = 4, "
-        "N = 8)",
+        "Lemma 1: W, the number on the best option, rises with probability at least B1/(B1 + D1) (least ratio of the "
+        "two, "
+        "K = 4, N = 8, no noise)",
         "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
         "at least 1",
         lambda r: lemma_1(CHEN2021[4], 8),

@@ -691,8 +691,8 @@ GEOMETRIC = (
         1.0,
         0.9,
         value=lambda: model.theorem_4(),
-        explanation="we solve the Bellman equations in all states (k, beta), for concave R, in 16 models at two prices of "
-        "time",
+        explanation="we solve the Bellman equations in all states (k, beta), for concave R, in 16 models at two "
+        "prices of time",
     ),
     proved(
         "Lemma 1: V = R(k*) - lambda (n tau + t0) - (k - k*) lambda tau/mu (rise of V per update / (lambda tau/mu))",
@@ -737,8 +737,8 @@ GEOMETRIC = (
         explanation="we check all states of 16 models at two prices of time",
     ),
     proved(
-        "Lemma 5: below k*, waiting is optimal if an update is queued (least value of waiting minus stopping, relative "
-        "to R(M))",
+        "Lemma 5: below k*, waiting is optimal if an update is queued (least difference in value, waiting minus "
+        "stopping, relative to R(M))",
         "Lemma 5: 'For all states with k < k*, n ≥ k and β ≥ 1, optimal rules are to continue'",
         "at least 0",
         at_least(0),

@@ -49,7 +49,7 @@ def times_lower(results: Results, pairs: Pairs) -> list[Estimate]:
 
 
 def named(pairs: Pairs) -> tuple[str, ...]:
-    return tuple(f"{NAMES[rival]} to {NAMES[one]}" for rival, one in pairs)
+    return tuple(f"{NAMES[rival]} over {NAMES[one]}" for rival, one in pairs)
 
 
 def scaled(regret: Estimate, bound: float) -> Estimate:

@@ -48,8 +48,9 @@ ALONE = (
 """The colour of the text of a figure that no page surrounds."""
 VERDICT_PAGE = """# Verdicts
 
-The tables compare claims of the papers with the results of full runs of `taciturn reproduce`, one claim per line. The page of each paper has the
-paper's own words, the source of the tolerance, every interval, an explanation, and our own checks, which are not counted here.
+The tables compare claims of the papers with the results of full runs of `taciturn reproduce`, one claim per line. The brackets after a
+claim name the number in the column 'ours'. The page of each paper has the paper's own words, the source of the tolerance, every interval, an
+explanation, and our own checks, which are not counted here.
 
 """  # noqa: E501 - a page's own lines
 BEGIN, END = "<!-- results: written by tools/store_results.py -->\n", "<!-- end of results -->\n"

@@ -91,12 +91,12 @@ def below(bound: float) -> Range:
 
 def alike(value: float, tolerance: float, why: str) -> Range:
     """Words such as 'similar' or 'close to', with a tolerance that we chose; `why` quotes the words."""
-    return Range(*_between(value, tolerance), ORDER, f"{why}: ours, {tolerance:g} on either side")
+    return Range(*_between(value, tolerance), ORDER, f"{why}: we allow {tolerance:g} on either side of {value:g}")
 
 
 def not_reversed(bound: float = 0.0) -> Range:
     """A step of an order, possibly too small to be resolved: refuted only by an interval below `bound`."""
-    return Range(low=bound, states=ORDER, tolerance="a step that must not be reversed", refuted_only=True)
+    return Range(low=bound, states=ORDER, tolerance="no number may significantly go the other way", refuted_only=True)
 
 
 def _between(value: float, half: float) -> tuple[float, float]:

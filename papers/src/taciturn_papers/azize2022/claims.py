@@ -67,9 +67,10 @@ def regrets(results: Results) -> str:
         for some in (map(tree, GAMMAS), map(bold, ALPHAS))
     )
     return (
-        f"regret: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB with alpha = 1 and 0.3: "
+        f"regret at the horizon: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB with alpha "
+        "= 1 and 0.3: "
         f"{less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 "
-        "the noise of DP-UCB exceeds its bound in some runs, whose regret then grows with the horizon"
+        "the noise of DP-UCB exceeds its bound in some runs, and their regret then grows with the horizon"
     )
 
 
@@ -87,10 +88,11 @@ def equal_epsilon(arms: int, horizon: int) -> float:
 
 FASTER = tuple((name, "AdaPKLUCB") for name in ("AdaPUCB", *RIVALS))
 SECOND = tuple((name, "AdaPUCB") for name in RIVALS)
-LIMIT = "a limit as T grows: at no finite horizon would less be a counterexample"
+LIMIT = "this is a limit as T grows: a smaller value at a finite horizon is no counterexample"
 OVER_TIME = (
     Claim(
-        "Section 5, Figure 2: AdaP-KLUCB achieves the lowest regret (regret of the others over its own)",
+        "Section 5, Figure 2: AdaP-KLUCB achieves the lowest regret (ratio of the regret of another algorithm to "
+        "AdaP-KLUCB's)",
         "Section 5: 'AdaP-KLUCB achieves the lowest regret followed by AdaP-UCB'",
         "lowest",
         lambda r: times_lower(r, FASTER),
@@ -101,7 +103,7 @@ OVER_TIME = (
         named(FASTER),
     ),
     Claim(
-        "Section 5: AdaP-UCB is second (regret of the competing algorithms over its own)",
+        "Section 5: AdaP-UCB is second (ratio of the regret of a competing algorithm to AdaP-UCB's)",
         "Section 5: 'AdaP-KLUCB achieves the lowest regret followed by AdaP-UCB'",
         "second",
         lambda r: times_lower(r, SECOND),
@@ -112,23 +114,24 @@ OVER_TIME = (
         named(SECOND),
     ),
     Claim(
-        "Section 5: both have almost 10 times lower regret than the competing algorithms (those over them)",
+        "Section 5: both have almost 10 times lower regret than the competing algorithms (ratio of regrets, competitor "
+        "to AdaP)",
         "Section 5: 'Both of them attain almost 10 times lower regret than the competing algorithms'",
         "almost 10",
         lambda r: times_lower(r, PAIRS),
-        read(9.5, 0.5, "'almost 10', from 9 to 10"),
+        read(9.5, 0.5, "we read 'almost 10' as 9 to 10"),
         9.5,
         1.0,
         lambda r: (
-            "all algorithms are published as pseudocode; no code of the authors was found. DP-SE has its beta = 1/T. "
-            "DP-UCB over AdaP-KLUCB with gamma = 0.01: "
-            f"{number(ratio_of(r, tree(0.01), bandit('AdaPKLUCB'), 'regret').value)}, with 1/T: "
-            f"{number(ratio_of(r, tree(1 / HORIZON), bandit('AdaPKLUCB'), 'regret').value)}"
+            "all algorithms are published as pseudocode; we found no code of the authors. DP-SE has beta = 1/T. The "
+            "ratio of DP-UCB to AdaP-KLUCB is "
+            f"{number(ratio_of(r, tree(0.01), bandit('AdaPKLUCB'), 'regret').value)} with gamma = 0.01, and "
+            f"{number(ratio_of(r, tree(1 / HORIZON), bandit('AdaPKLUCB'), 'regret').value)} with 1/T"
         ),
         named(PAIRS),
     ),
     Claim(
-        "Theorem 7: the regret of AdaP-UCB at most",
+        "Theorem 7: an upper bound on the regret of AdaP-UCB (regret at the horizon)",
         "Theorem 7: 'AdaP-UCB satisfies ε-global DP, and for α > 3, it yields a regret … Σ (16α/min{Δ, ε} log(T) + "
         "α/(α-3))'",
         f"at most {upper_bound():,.0f}",
@@ -138,43 +141,44 @@ OVER_TIME = (
         HORIZON * (max(LINEAR) - sum(LINEAR) / len(LINEAR)),
     ),
     Claim(
-        "Theorem 2: its terms are equal at epsilon = 131/27 sqrt((K - 1)/T) (where they are, over that)",
+        "Theorem 2: its terms are equal at epsilon = 131/27 sqrt((K - 1)/T) (exact solution, divided by this value)",
         "Section 3: 'In the high-privacy regime, specifically for ε < 131/27 √((K-1)/T), the hardness … is higher than "
         "the lower bound for bandits without privacy'",
         1.0,
         lambda _: equal_epsilon(100, 10**6) / (131 / 27 * math.sqrt((100 - 1) / 10**6)),
-        read(1, 1e-9, "an equation"),
+        read(1, 1e-9, "rounding errors only, since it is an equation"),
         1.0,
         0.5,
-        "the two constants are the other way round: max{sqrt(T (K - 1))/27, (K - 1)/(131 epsilon)} has equal terms at "
-        f"27/131 sqrt((K - 1)/T). For T = 10^6 and K = 100 that is {equal_epsilon(100, 10**6):.4f} instead of 0.05",
+        "the paper exchanges the two constants: the terms of max{sqrt(T (K - 1))/27, (K - 1)/(131 epsilon)} are equal "
+        "at epsilon = 27/131 sqrt((K - 1)/T). For T = 10^6 and K = 100 this is "
+        f"{equal_epsilon(100, 10**6):.4f} instead of 0.05",
     ),
     untested(
         "Theorem 8: an upper bound on the regret of AdaP-KLUCB",
         "Theorem 8: 'for α > 3 and constants C1(α), C2 > 0, it yields a regret'",
         "an upper bound",
-        "its constants are not given",
+        "the paper does not give the constants of the bound",
     ),
     untested(
-        "Lemma 1: means of disjoint episodes are together as private as each",
+        "Lemma 1: by parallel composition, the means of disjoint episodes cost no more privacy than one of them",
         "Lemma 1: 'satisfies ε-DP'",
         "epsilon-DP",
-        "a proof about all sequences of rewards",
+        "the claim is about all sequences of rewards and rests on a proof",
     ),
     untested(
         "Theorem 6: Algorithm 1 is epsilon-differentially private",
         "Theorem 6: 'Algorithm 1 satisfies ε-global DP'",
         "epsilon-DP",
-        "a proof about all sequences of rewards",
+        "the claim is about all sequences of rewards and rests on a proof",
     ),
     untested(
         "Theorem 2: a lower bound on the regret in the worst instance",
         "Theorem 2: 'the minimax regret of stochastic bandits with ε-global DP satisfies'",
         "a lower bound",
-        "a proof about all algorithms",
+        "the claim is about all algorithms and rests on a proof",
     ),
     untested(
-        "Theorem 3: regret over ln T is at least its bound as T grows",
+        "Theorem 3: as T grows, the regret divided by ln T is at least the theorem's bound",
         "Theorem 3: 'lim Reg_T(π, ν)/log(T) ≥ Σ Δ/min(d_inf, 6ε t_inf)'",
         "at least, in the limit",
         LIMIT,
@@ -183,10 +187,10 @@ OVER_TIME = (
         "Theorems 4 and 5: lower bounds for linear bandits",
         "Theorem 5: 'for any consistent and ε-global DP bandit algorithm satisfies'",
         "lower bounds",
-        "proofs about all algorithms, of bandits that are not played here",
+        "the claims are about all algorithms and rest on proofs; we run no linear bandits",
     ),
     Claim(
-        "Regret over ln T at the horizon, over Theorem 3's bound",
+        "Ratio of regret / ln T at the horizon to Theorem 3's bound",
         "",
         "at least 1 in the limit",
         lambda r: [
@@ -195,8 +199,8 @@ OVER_TIME = (
         at_least(1.0),
         1.0,
         0.0,
-        "Azize et al. 2025 have a greater bound, "
-        f"{regret_lower_bound(np.array(LINEAR), 1.0) / first_lower_bound(np.array(LINEAR), 1.0):.2f} times this one",
+        "Azize et al. 2025 prove a bound that is "
+        f"{regret_lower_bound(np.array(LINEAR), 1.0) / first_lower_bound(np.array(LINEAR), 1.0):.2f} times as large",
         tuple(NAMES[name] for name in SOUND),
         own=True,
     ),
@@ -215,11 +219,12 @@ def why_later(results: Results) -> str:
     """At which epsilon the regret stops falling."""
     gap = ONE_GOOD[0] - ONE_GOOD[1]
     kl = float(bernoulli_divergence(np.array(ONE_GOOD[1]), np.array(ONE_GOOD[0])))
-    younger = (f"{x:g}: {number(number_of(results, bandit('DPIMED', ONE_GOOD, x), 'regret').value)}" for x in LEVELS)
+    younger = (f"{number(number_of(results, bandit('DPIMED', ONE_GOOD, x), 'regret').value)} at {x:g}" for x in LEVELS)
     return (
-        f"the lower bound of theorem 3 stops falling at kl / (6 gap) = {kl / (6 * gap):.2f}. An episode of AdaP-KLUCB "
-        "must be so long that alpha ln t / (epsilon n) is below the gap, which asks for more pulls than the divergence "
-        f"does up to epsilon = kl / gap = {kl / gap:.1f}. DP-IMED has, by epsilon, {', '.join(younger)}"
+        f"the lower bound of theorem 3 stops falling at epsilon = kl / (6 gap) = {kl / (6 * gap):.2f}. An episode of "
+        "AdaP-KLUCB must be so long that alpha ln t / (epsilon n) is below the gap. Up to epsilon = kl / gap = "
+        f"{kl / gap:.1f} this requires more pulls than the divergence does. Regret of DP-IMED by epsilon: "
+        f"{', '.join(younger)}"
     )
 
 
@@ -241,14 +246,16 @@ def regimes(statement: str, quote: str, stated: str, low: bool) -> Claim:
 
 BY_EPSILON = (
     regimes(
-        "Section 5, Figure 3: below epsilon = 0.3 the regret of AdaP-KLUCB depends on it (falls, times)",
+        "Section 5, Figure 3: below epsilon = 0.3 the regret of AdaP-KLUCB depends on it (ratio of regrets, lower "
+        "epsilon to higher)",
         "Section 5: 'a high-privacy regime (for ε < 0.3), where the regret of AdaP-KLUCB depends on the privacy "
         "budget'",
         "depends",
         True,
     ),
     regimes(
-        "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on it (falls, times)",
+        "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on it (ratio of regrets, "
+        "lower epsilon to higher)",
         "Section 5: 'a low privacy regime (for ε > 0.3), where the regret of AdaP-KLUCB does not depend on'",
         "does not depend",
         False,

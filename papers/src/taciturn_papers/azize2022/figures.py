@@ -57,11 +57,11 @@ class RegretOverTime(PrivateBandits):
     name = "azize2022-2"
     title = "Azize & Basu 2022, Figure 2: regret of private bandits over time"
     description = (
-        "Five arms with means .75, .625, .5, .375 and .25, epsilon = 1, ten million pulls, 200 runs of each algorithm "
-        "(the paper: 20). A trusted curator sees rewards; pulls are private with respect to each reward. The paper "
-        "gives gamma = 0.1 for DP-UCB but does not say what it is: here, the probability that noise exceeds its bound; "
-        "0.01 and 1/T are also shown, and AdaP-KLUCB with alpha = 1 and 0.3, for "
-        "which its theorem does not hold. DP-KLUCB and DP-IMED are three years younger than the paper."
+        "The bandit has five arms with means .75, .625, .5, .375 and .25. We run each algorithm 200 times (the paper: "
+        "20) for ten million pulls at epsilon = 1. A trusted curator sees rewards; pulls are private with respect to "
+        "each reward. The paper gives gamma = 0.1 for DP-UCB but does not define it: we read it as the probability "
+        "that noise exceeds its bound, and also show 0.01 and 1/T. We also show AdaP-KLUCB with alpha = 1 and 0.3, "
+        "where its theorem does not hold. DP-KLUCB and DP-IMED were published three years after the paper."
     )
     figures = ("azize2022/2",)
     claims = claims.OVER_TIME
@@ -85,8 +85,8 @@ class RegretByEpsilon(PrivateBandits):
     name = "azize2022-3"
     title = "Azize & Basu 2022, Figure 3: regret of AdaP-KLUCB by epsilon"
     description = (
-        "Five arms with means .8 and four times .1, ten million pulls, 200 runs at each epsilon (the paper: 20). "
-        "DP-IMED, which is three years younger, for comparison."
+        "One arm has mean .8, and four have mean .1. We run 200 times (the paper: 20) at each epsilon, for ten million "
+        "pulls. DP-IMED, published three years after the paper, is shown for comparison."
     )
     figures = ("azize2022/3",)
     claims = claims.BY_EPSILON

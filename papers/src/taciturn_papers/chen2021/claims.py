@@ -41,7 +41,7 @@ BASE = ppcl(CHEN2021[4])
 GAP = CHEN2021[4][0] - CHEN2021[4][1]  # the largest mu, a lower bound of the gap
 TO_LEVEL, TO_ALL = (f"mean_reaches_{share:g}" for share in (LEVEL, ALL))
 READINGS = {f"until {LEVEL:.0%}": TO_LEVEL, f"until {ALL:.1%}": TO_ALL}
-SPEED = f"mean curve, until {LEVEL:.0%}"
+SPEED = f"until the mean curve reaches {LEVEL:.0%}"
 
 
 def quotient(one: Floats, other: Floats) -> Estimate:
@@ -71,7 +71,7 @@ def listed(results: Results, named: Mapping[str, Config]) -> str:
         times = " and ".join(number(group.mean(metric)) for metric in READINGS.values())
         field = "" if limit is None else f" (mean field {number(limit.mean(TO_LEVEL))})"
         texts.append(f"{name}: {times}{field}")
-    return f"Rounds {' and '.join(READINGS)} of the mean curve: {'; '.join(texts)}"
+    return f"Rounds until the mean curve reaches {LEVEL:.0%} and {ALL:.1%}: {'; '.join(texts)}"
 
 
 def slower(
@@ -89,7 +89,7 @@ def slower(
     count = len(names) - 1
     ranges = (above(0), *(not_reversed(),) * count)
     return Claim(
-        f"{statement} (fall of 1/rounds, {SPEED})",
+        f"{statement} (fall of 1/rounds {SPEED})",
         quote,
         stated,
         steps,
@@ -124,7 +124,8 @@ def few_agents(results: Results) -> str:
     """Figure 2: the times, and the ratio that includes N = 200 with eight options."""
     named = {f"K = {k}, N = {n}": ppcl(CHEN2021[k], num_agents=n) for k in CHEN2021 for n in SIZES[k]}
     return (
-        f"sufficiently large is at least {ENOUGH} agents an option. With half as many, N = 200 for K = 8, the ratio is "
+        f"we take 'sufficiently large' to be at least {ENOUGH} agents per option. With half as many (N = 200 for K = "
+        "8) the ratio is "
         f"{spread(results, 8, (200, *SIZES[8])).value:.2f}. {listed(results, named)}"
     )
 
@@ -137,9 +138,9 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
         leak, bound = extinction_leak(len(params["qualities"]), params["num_agents"], epsilon_of(setting) or math.inf)
         texts.append(f"{name}: {number_of(results, setting, 'best').value:.3f} ({leak:.3f}, {bound:.3f})")
     return (
-        f"The share does not tend to 1 under noise. It ends at {'; '.join(texts)} (in brackets (K-1) sigma/sqrt(2 pi) "
-        "and 1/(2K-1): as the first nears the second, options without supporters keep estimates so far above 0 that "
-        "holders of the best option see less than the threshold)"
+        f"The share does not tend to 1 under noise. Final share: {'; '.join(texts)}. In brackets: (K-1) sigma/sqrt(2 "
+        "pi) and 1/(2K-1). When the first approaches the second, noise keeps the estimates of options without "
+        "supporters so far above 0 that the estimate of the best option falls below the threshold"
     )
 
 
@@ -147,26 +148,27 @@ def agreed(results: Results) -> str:
     """Figure 2b: the course after the first consensus, and other readings of the claim."""
     group = group_of(results, BASE)
     return (
-        f"the first time, mean over runs; {group.mean('consensus'):.0%} of the runs are in consensus at t = 50, since "
-        f"it does not last. The mean curve reaches {ALL:.1%} after {group.mean(TO_ALL):.1f} rounds. The same "
-        "configuration is that of gap 0.3 in Figure 4, for which the paper says around 30. The text says 'four agents' "
-        "where four arms are meant"
+        "this is the time of the first consensus, averaged over runs. Consensus does not last: at t = 50, "
+        f"{group.mean('consensus'):.0%} of the runs are in consensus. The mean curve reaches {ALL:.1%} after "
+        f"{group.mean(TO_ALL):.1f} rounds. Figure 4 has the same configuration (gap 0.3), and there the paper says "
+        "around 30 rounds. The text says 'four agents' where four arms are meant"
     )
 
 
 AGENTS = (
     Claim(
-        "Figure 1: exponentially fast (time of 1 - Y from 0.1 to 0.05 over that from 0.2 to 0.1; 2 if Y is 1 - 1/t)",
+        "Figure 1: the best option's share Y converges exponentially (ratio of the times to halve 1 - Y from 0.1 and "
+        "from 0.2)",
         "Section VI: 'the learning process converges exponentially fast'",
         "exponential (1)",
         slowing,
         below(2),
         1.0,
         2.0,
-        lambda r: listed(r, {"baseline": BASE}),
+        lambda r: f"the ratio would be 2 if Y were 1 - 1/t. {listed(r, {'baseline': BASE})}",
     ),
     Claim(
-        f"Figure 2: converges very quickly in all settings (rounds, {SPEED}, N = 400; our runs have 50)",
+        f"Figure 2: learning converges very quickly in all settings (rounds {SPEED}, N = 400; a run lasts 50)",
         "Section VI: 'in all settings, the learning process converges very quickly'",
         "very quickly",
         lambda r: [number_of(r, ppcl(q, num_agents=400), TO_LEVEL) for q in CHEN2021.values()],
@@ -177,7 +179,7 @@ AGENTS = (
         tuple(f"K = {k}" for k in CHEN2021),
     ),
     Claim(
-        "Figure 2b: all agents have learned the best option (rounds until consensus, K = 4, N = 400)",
+        "Figure 2b: all agents have learned the best option (rounds until the first consensus, K = 4, N = 400)",
         "Section VI: 'all agents have learned the best arm in around 20 rounds'",
         "around 20 rounds",
         lambda r: number_of(r, BASE, "agreed_at"),
@@ -187,7 +189,7 @@ AGENTS = (
         agreed,
     ),
     Claim(
-        f"Figure 2: N matters little once it is large (slowest over fastest N, {SPEED})",
+        f"Figure 2: N matters little once it is large (ratio of rounds {SPEED}, slowest N to fastest)",
         "Section VI: 'when the number of agents is sufficiently large compared with the number of arms, the impact of "
         "N on the convergence rate is very limited'",
         "very limited",
@@ -199,14 +201,15 @@ AGENTS = (
         tuple(f"K = {k}" for k in CHEN2021),
     ),
     falling(
-        "Equation (37): all end on the best option more often with more agents (share of runs, t = 50, K = 4, fall)",
+        "Equation (37): with more agents, all end on the best option more often (share of runs, larger N minus "
+        "smaller, t = 50, K = 4)",
         "Equation (37): 'as N → ∞, P{E^N} → 1'",
         "tends to 1",
         [f"N = {n}" for n in (800, 400, 200, 100, 50)],
         [ppcl(CHEN2021[4], num_agents=n) for n in (800, 400, 200, 100, 50)],
         "consensus",
         lambda r: (
-            "share of runs in consensus on the best option at t = 50: "
+            "share of runs in consensus on the best option at t = 50, with N = 50, 400, 800: "
             + "; ".join(
                 f"K = {k}: "
                 + ", ".join(
@@ -214,7 +217,7 @@ AGENTS = (
                 )
                 for k in CHEN2021
             )
-            + " (N = 50, 400, 800). A limit cannot be shown by finite N; with eight options 800 agents are too few"
+            + ". No finite N can show a limit; with eight options, 800 agents are too few for a consensus"
         ),
     ),
 )
@@ -222,18 +225,18 @@ AGENTS = (
 OPTIONS_OF = {f"K = {k}": ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)}
 OPTIONS = (
     Claim(
-        f"Figure 3: rounds to converge, K = 8 over K = 2 ({SPEED})",
+        f"Figure 3: rounds to converge with more options (ratio of rounds {SPEED}, K = 8 to K = 2)",
         "Section VI: 'The number of rounds for convergence is increased by around two times as the number of arms "
         "change from 2 to 8'",
         "around two times (or three)",
         lambda r: quotient(*(group_of(r, OPTIONS_OF[f"K = {k}"]).metrics[TO_LEVEL] for k in (8, 2))),
-        read(2.5, 1, "increased 'by around two times' may be twice or three times, each to a unit of 1"),
+        read(2.5, 1, "increased 'by around two times' may be twice or three times, each rounded to an integer"),
         2.5,
         1.0,
         lambda r: f"{listed(r, OPTIONS_OF)}. {settles(r, OPTIONS_OF)}",
     ),
     slower(
-        "Figure 3: slower with more options",
+        "Figure 3: convergence is slower with more options",
         "Section VI: 'as the number of arms increases, the convergence speed is decreased'",
         "decreases",
         OPTIONS_OF,
@@ -247,7 +250,7 @@ def gap_duration(gap: float, rounds: float) -> Claim:
     variants = {"as stated": ppcl(ladder(0.95, gap, 4), horizon=LONG)} | settings.small_gap_variants(gap)
 
     def why(results: Results) -> str:
-        metrics = {f"{name} of the mean curve": metric for name, metric in READINGS.items()} | {
+        metrics = {f"{name}, mean curve": metric for name, metric in READINGS.items()} | {
             f"{name}, mean over runs": metric.replace("mean_reaches", "runs_reach") for name, metric in READINGS.items()
         }
         times = {
@@ -256,14 +259,14 @@ def gap_duration(gap: float, rounds: float) -> Claim:
             for name, metric in metrics.items()
         }
         nearest = min(times, key=lambda name: abs(times[name] - rounds))
-        same = "" if gap < 0.3 else ". The configuration is that of Figure 2b, for which the paper says around 20"
+        same = "" if gap < 0.3 else ". Figure 2b has the same configuration, and there the paper says around 20 rounds"
         return (
-            f"of all readings tried the nearest is {times[nearest]:.1f} rounds ({nearest}){same}. "
+            f"of all readings that we tried, the nearest gives {times[nearest]:.1f} rounds ({nearest}){same}. "
             f"{listed(results, variants)}"
         )
 
     return Claim(
-        f"Figure 4: rounds to converge at gap {gap} (mean curve)",
+        f"Figure 4: rounds to converge at gap {gap} (rounds until the mean curve reaches {LEVEL:.0%} and {ALL:.1%})",
         "Section VI: 'When the gap increases from 0.1 to 0.3, the number of rounds for convergence is reduced from "
         "around 110 to 30'",
         f"around {rounds:g}",
@@ -281,7 +284,7 @@ GAPS = (
     gap_duration(0.1, 110),
     gap_duration(0.3, 30),
     slower(
-        "Figure 4: faster with a larger gap",
+        "Figure 4: convergence is faster with a larger gap",
         "Section VI: 'The convergence gets faster as the quality gap becomes larger'",
         "faster",
         GAPS_OF,
@@ -296,9 +299,9 @@ def absorbed(results: Results) -> str:
     """Theorem 1: which part of it holds under noise."""
     ever = number_of(results, LEVELS_OF["epsilon = 3"], "agreed_on_best").value
     return (
-        "mu may be at most the gap, 0.3. Consensus is absorbing without noise only: with noise options without "
-        "supporters keep estimates above 0, so that agents leave it again, at rates that the proof takes as 0. The "
-        f"first consensus is on the best option in {ever:.1%} of the runs with epsilon = 3"
+        "the theorem's mu may be at most the gap, 0.3. Consensus is absorbing only without noise. Noise keeps the "
+        "estimates of options without supporters above 0, and agents therefore leave the consensus, at rates that the "
+        f"proof takes as 0. The first consensus is on the best option in {ever:.1%} of the runs with epsilon = 3"
     )
 
 
@@ -322,15 +325,19 @@ def consensus_of_runs() -> Claim:
 def lemma_1_claim() -> Claim:
     """Lemma 1, solved exactly for few agents."""
     return Claim(
-        "Lemma 1: W moves up (least probability over the least B1/(B1 + D1) at the same W, K = 4, N = 8, no noise)",
+        "Lemma 1: W, the number on the best option, rises with probability at least B1/(B1 + D1) (least ratio of the "
+        "two, "
+        "K = 4, N = 8, no noise)",
         "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
         "at least 1",
         lambda r: lemma_1(CHEN2021[4], 8),
         at_least(1 - 1e-9),
         1.0,
         0.5,
-        "by the linear equations of the chain, from every state. B1 and D1 depend on the whole state, which changes "
-        "while W waits: the least value over the states with the same W is what the proof needs",
+        "the linear equations of the chain give the probability that the next change of W is a rise, for every state. "
+        "B1 and D1, the rates at which W rises and falls, depend on the whole state, which changes until W does. The "
+        "proof therefore needs the least B1/(B1 + D1) over the states with the same W; we divide the least probability "
+        "by it",
     )
 
 
@@ -347,7 +354,8 @@ def lemma_2_claim(epsilon: float = 3.0) -> Claim:
         at_least(bound),
         bound,
         0.0,
-        f"20,000 estimates each. At the N = 400 of the figures the bound is {small:.2g}, which says nothing",
+        f"we draw 20,000 estimates for each number. At N = 400, as in the figures, the bound is {small:.2g}, which is "
+        "vacuous",
         tuple(shares),
     )
 
@@ -357,7 +365,8 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
     least = 2 / (4 - GAP)
     levels = {"no noise": None, f"epsilon = {epsilon:g}": epsilon}
     return Claim(
-        f"Lemma 3: W moves up below the threshold (least probability over W > N/(2K), K = 4, N = {size})",
+        "Lemma 3: below the threshold W tends to rise (least probability of a rise among all W > N/(2K), K = 4, N = "
+        f"{size})",
         "Lemma 3: 'P(W(l+1) = W(l) + 1) ≥ 2/(4 - mu) > 1/2'",
         f"at least {least:.3f}",
         lambda r: [lemma_3(CHEN2021[4], size, level)[0] for level in levels.values()],
@@ -365,10 +374,10 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
         least,
         0.5,
         lambda r: (
-            "all others prefer the second-best option. The proof takes estimates to be as close as Lemma 2 says, which "
-            f"says nothing of {size} agents: near consensus ({lemma_3(CHEN2021[4], size, epsilon)[1]} agents of {size} "
-            "have the least probability) noise brings the estimate below the threshold, and more agents are there to "
-            "leave than to come"
+            "all other agents prefer the second-best option. The proof uses the accuracy of Lemma 2, and its bound is "
+            f"vacuous for {size} agents. Near consensus (the probability is least if W is "
+            f"{lemma_3(CHEN2021[4], size, epsilon)[1]} of {size}) noise brings the estimate below the threshold, and "
+            "far more agents can leave the best option than join it"
         ),
         tuple(levels),
     )
@@ -378,20 +387,20 @@ def replies(results: Results) -> str:
     """The number of replies in a run, and the epsilon spent."""
     runs = group_of(results, BASE)
     return (
-        "of a message, as the theorem says, not of a run: every agent replies at every tick of every agent, "
-        f"{runs.mean('replies'):,.0f} times by t = 50, which makes {runs.mean('epsilon_zcdp'):,.0f} (zCDP, delta = "
-        "1e-5)"
+        "this is the epsilon of one message, as in the theorem. Over a run every agent replies at every tick of every "
+        f"agent, {runs.mean('replies'):,.0f} times by t = 50, and spends epsilon = {runs.mean('epsilon_zcdp'):,.0f} "
+        "(zCDP, delta = 1e-5)"
     )
 
 
 PRIVACY = (
     slower(
-        "Figure 5: faster with a larger epsilon",
+        "Figure 5: convergence is faster with a larger epsilon",
         "Section VI: 'as the privacy loss becomes larger, the convergence rate can be significantly improved'",
         "significantly improved",
         {name: LEVELS_OF[name] for name in ("epsilon = 3", "epsilon = 2", "epsilon = 1", "epsilon = 0.5")},
         lambda r: (
-            f"{listed(r, LEVELS_OF)}. From epsilon = 1 on what changes is mostly the share at which the curve settles. "
+            f"{listed(r, LEVELS_OF)}. For epsilon >= 1, mainly the share at which the curve settles changes. "
             f"{settles(r, {name: one for name, one in LEVELS_OF.items() if name != 'no noise'})}"
         ),
     ),
@@ -400,7 +409,7 @@ PRIVACY = (
     lemma_2_claim(),
     lemma_3_claim(),
     Claim(
-        "Theorem 2: epsilon-LDP in each message (largest log-likelihood ratio over epsilon, epsilon = 3)",
+        "Theorem 2: epsilon-LDP in each message (largest log-likelihood ratio, divided by epsilon = 3)",
         "Theorem 2: 'preserves ε-LDP in each message transmission for each agent'",
         "at most 1",
         lambda r: 2 * math.log(1 / flip_probability(3.0) - 1) / 3,
@@ -422,14 +431,17 @@ def why_faster(results: Results) -> str:
     """Figure 6: the times, and why PPCL's are shorter."""
     named = {"PPCL": BASE, **{f"CBL, tau = {tau}": cbl(tau) for tau in TAUS}}
     return (
-        f"{listed(results, named)}. The paper does not give tau. PPCL hears from everybody at every tick, starts from "
-        "uniform preferences, and its threshold ends the search as soon as the best option has a share of 1 - 1/(2K)"
+        f"{listed(results, named)}. The paper does not give tau. A PPCL agent receives replies from all agents at "
+        "every "
+        "tick and starts from uniform preferences, and the threshold ends its search as soon as the best option has a "
+        "share of 1 - 1/(2K)"
     )
 
 
 COMPARISON = (
     Claim(
-        "Figure 6: PPCL (epsilon = 3) takes longer than CBL (rounds of PPCL minus the fastest CBL's, mean curve)",
+        "Figure 6: PPCL (epsilon = 3) takes longer than CBL (rounds of PPCL minus rounds of the fastest CBL, mean "
+        "curve)",
         "Section VI: 'our algorithm takes more time to converge than CBL'",
         "more time",
         against_cbl,
@@ -440,7 +452,8 @@ COMPARISON = (
         tuple(READINGS),
     ),
     Claim(
-        "Figure 6: by ten rounds (rounds of PPCL, epsilon = 3, minus the fastest CBL's, mean curve)",
+        "Figure 6: PPCL (epsilon = 3) takes ten rounds longer (rounds of PPCL minus rounds of the fastest CBL, mean "
+        "curve)",
         "Section VI: 'when ε = 3, the convergence time increases only for ten rounds'",
         "ten rounds",
         against_cbl,

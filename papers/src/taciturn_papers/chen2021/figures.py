@@ -78,11 +78,12 @@ class AgentsStudy(Convergence):
     title = "Chen et al. 2021, Figures 1 and 2: number of agents"
     description = (
         "PPCL with epsilon = 3 per reply and uniform initial preferences. The text of the paper does not give the N "
-        "of Figure 2; here 50 to 800. Each curve is the mean of 3,000 runs, 20 seeds of 150, as in the paper, and of "
-        "1,000 in Figures 3, 5 and 6; sampling errors are far below the rounding of the paper's numbers. The paper "
-        "does not say when a curve has converged: here when the mean curve reaches 0.9, and also 0.999 where the "
-        "paper gives a number of rounds. The caption of Figure 1 has K = 4, its text K = 2 with four qualities: here "
-        "K = 4. Of Figure 2b the text says 'when there are four agents', where four arms must be meant."
+        "of Figure 2; we use 50 to 800. Each curve is the mean of 3,000 runs (20 seeds of 150), as in the paper; in "
+        "Figures 3, 5 and 6 it is the mean of 1,000. Sampling errors are far below the rounding of the paper's "
+        "numbers. "
+        "The paper does not say when a curve has converged: we take the time at which the mean curve reaches 0.9, and "
+        "also 0.999 where the paper gives a number of rounds. The caption of Figure 1 has K = 4, its text K = 2 with "
+        "four qualities; we use K = 4. The text on Figure 2b says 'when there are four agents' and must mean four arms."
     )
     figures = ("chen2021/1", "chen2021/2")
     claims = AGENTS
@@ -109,9 +110,9 @@ class GapStudy(Convergence):
     name = "chen2021-4"
     title = "Chen et al. 2021, Figure 4: quality gap"
     description = (
-        "N = 400, K = 4, epsilon = 3; the best quality is 0.95, and each further option is one gap worse. Also other "
-        "readings that might be slower: no threshold (alpha = 1: preferences are always reconsidered), with and "
-        "without noise, and all other options equally bad."
+        "N = 400, K = 4, epsilon = 3; the best quality is 0.95, and each further option is one gap worse. We "
+        "also run other readings that might be slower: no threshold (alpha = 1: preferences are always reconsidered), "
+        "with and without noise, and all other options equally bad."
     )
     figures = ("chen2021/4",)
     claims = GAPS
@@ -127,8 +128,9 @@ class PrivacyStudy(Convergence):
     name = "chen2021-5"
     title = "Chen et al. 2021, Figure 5: privacy per reply"
     description = (
-        "N = 400, K = 4. epsilon is per reply; the tables give an agent's total loss over a run (zCDP, delta = 1e-5), "
-        "and the basic sum over its replies to the requester that heard most (which is no total of the accountant)."
+        "N = 400, K = 4. epsilon is per reply; the tables give the epsilon that an agent spends over a run (zCDP, "
+        "delta = 1e-5), and the basic sum over its replies to the requester that received most of them (the accountant "
+        "does not report this sum)."
     )
     figures = ("chen2021/5",)
     claims = PRIVACY

@@ -32,11 +32,11 @@ class RegretByTrust(PaperStudy):
     name = "chowdhury2023-1"
     title = "Chowdhury & Zhou 2023, Figure 1: regret of private elimination by whom users trust"
     description = (
-        "Ten arms whose means are drawn in [.25, .75] (easy, a million pulls) or in [.45, .55] (hard, ten million), 40 "
-        "instances, the same for all algorithms (the paper: 20); failure probability 0.1, as in the paper, and batches "
-        "of 4^b, as in the published code (Algorithm 1: 2^b). Rewards are 0 or 1, where the paper's are Gaussian and "
-        "clipped to [0, 1]. Elimination by shuffled bits and LDP-UCB-B, which is played for a tenth of the pulls on "
-        "easy instances, are not in the paper's figure."
+        "An instance has ten arms with means drawn in [.25, .75] (easy, a million pulls) or in [.45, .55] (hard, ten "
+        "million). We run all algorithms on the same 40 instances (the paper: 20), with failure probability 0.1, as in "
+        "the paper, and batches of 4^b, as in the published code (Algorithm 1: 2^b). Our rewards are 0 or 1; the "
+        "paper's are Gaussian and clipped to [0, 1]. Elimination by shuffled bits and LDP-UCB-B are not in the paper's "
+        "figure; LDP-UCB-B runs for a tenth of the pulls, on easy instances."
     )
     figures = ("chowdhury2023/1",)
     score = Score("regret", higher_is_better=False, label="regret")
@@ -89,7 +89,7 @@ class RegretByTrust(PaperStudy):
             ax.plot(times, np.mean(bounds) * np.log(times) / times, color="#888888", linestyle=":")
             ax.set(xscale="log", yscale="log")
         caption = (
-            f"{plot.caption} Dotted: the asymptotic lower bound of Azize et al. 2025 for a trusted curator, the mean "
+            f"{plot.caption} Dotted: the asymptotic lower bound of Azize et al. 2025 for a trusted curator, averaged "
             "over instances."
         )
         return [Plot(plot.name, plot.figure, caption)]

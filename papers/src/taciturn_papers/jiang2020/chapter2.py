@@ -51,9 +51,9 @@ class WintallStudy(PaperStudy):
     world = "elicitation_v0"
     title = "Jiang 2020, Theorems 1 and 2: WINTALL against the number of individuals"
     description = (
-        "WINTALL with target 1 under k-ary randomised response, everyone playing the target: payment relative to "
-        "Theorem 1's bound (corrected), simulated in 200 replicas of 5 campaigns per cell and exact; and the exact "
-        "gain of the best deviation, from the target and from everyone at 0."
+        "WINTALL has target 1 under k-ary randomised response, and everyone plays the target. We compute the payment "
+        "relative to Theorem 1's bound (corrected), simulated in 200 replicas of 5 campaigns per cell and exact, and "
+        "the exact gain of the best deviation, from the target and from everyone at 0."
     )
     score = Score("distance", higher_is_better=False, label="|payment / bound - 1|")
     color = "cost"
@@ -97,9 +97,13 @@ class WintallStudy(PaperStudy):
     def plots(self, results: Results) -> list[Plot]:
         plots = []
         for name, label, caption in (
-            ("expected_ratio", "payment / bound", "Expected payment over Theorem 1's bound; points: simulated."),
-            ("gain_at_target", "gain / bound", "Gain of the best deviation from the target, over the bound."),
-            ("best_response", "best response (eps)", "Exact best response to everyone else playing the target 1."),
+            (
+                "expected_ratio",
+                "payment / bound",
+                "Ratio of the expected payment to Theorem 1's bound; points are simulated.",
+            ),
+            ("gain_at_target", "gain / bound", "Ratio of the gain of the best deviation from the target to the bound."),
+            ("best_response", "best response (eps)", "Exact best response if all others play the target 1."),
         ):
             figure, axes = panels(list(THETAS))
             for ax, theta in zip(axes, THETAS, strict=True):
@@ -127,7 +131,8 @@ class CrowdStudy(PaperStudy):
     name = "jiang2020-2-crowd"
     title = "Jiang 2020, Figures 2.1 to 2.4: crowd-sourcing, as a model of effort"
     description = (
-        "A model, not a replication: section 2.6 paid workers of Mechanical Turk for translations, 30 cents, or 20 "
+        "This is a model, not a replication: section 2.6 paid workers of Mechanical Turk for translations, 30 cents, "
+        "or 20 "
         "cents and a bonus of 20 or 40 if the translation is good. Here a sentence is correct with log-odds a + x, "
         "where a is normally distributed over workers and x is effort, which costs price times x^2. Workers expect the "
         "bonus for a score of 4 or 5 and maximise what they keep; the bonus is paid for a score of 5, as the paper's "

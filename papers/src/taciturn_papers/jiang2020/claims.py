@@ -40,7 +40,7 @@ from taciturn_papers.jiang2020.settings import (
     timing,
 )
 
-EXACT = "an equation"
+EXACT = "rounding errors only, since it is an equation"
 SLACK = 1e-9  # rounding error of a ratio of equal floats
 
 # Chapter 2.
@@ -82,72 +82,82 @@ def equilibria(results: Results) -> str:
     """The gains of deviations with fewer individuals, and with a cost that the theorem does not cover."""
     most = max(float(group.metrics["gain_at_zero"].max()) for group in results.select())
     gains = "; ".join(
-        f"{theta}: {by_size(results, theta, 'quadratic', 'gain_at_target')}, with a logarithmic cost, which the "
-        f"theorem does not cover, {by_size(results, theta, 'logarithmic', 'gain_at_target')}"
+        f"{theta}: {by_size(results, theta, 'quadratic', 'gain_at_target')}; {theta} with a logarithmic cost, which "
+        f"the theorem does not cover: {by_size(results, theta, 'logarithmic', 'gain_at_target')}"
         for theta in THETAS
     )
+    gained = f"more than {most:.0e} of the bound" if most > 0 else "anything"
     return (
-        f"exact, with a quadratic cost, {gains}. It is not the only equilibrium: if everyone is at eps = 0, no "
-        f"deviation gains more than {most:.0e} of the bound"
+        f"exact ratios with a quadratic cost, {gains}. The target is not the only equilibrium: if everyone is at eps = "
+        f"0, no deviation gains {gained}"
     )
 
 
 def payments(results: Results) -> str:
     """The ratio of payment to bound against the number of individuals."""
     each = (f"{theta}: {by_size(results, theta, 'quadratic', 'expected_ratio')}" for theta in THETAS)
-    return f"exact, with a quadratic cost, {'; '.join(each)}: in the limit only"
+    return f"exact ratios with a quadratic cost, {'; '.join(each)}. The payment is close to the bound in the limit only"
 
 
 THEOREMS = (
     Claim(
-        "Theorem 1: no sufficient payment is below min g' A ((2.13) as printed over least payment, largest)",
+        "Theorem 1: no sufficient payment is below min g' A (largest ratio of (2.13), as printed, to the least "
+        "payment)",
         "Theorem 1: 'Consider the optimization problem defined by (2.10)-(2.12). We have … min g'(ε)A(ε,θ) ≤ E[R]'",
         "at most 1",
         lambda r: [float(model.printed_over_written(cost).max()) for cost in COVERED],
         at_most(1),
         1.0,
         2.0,
-        "true, but of no use: g' A falls to 0 as eps grows if the cost is linear or quadratic. The least payment is "
-        "(2.19), min g'/A over eps >= target; the largest quotient of two distributions and three targets is given",
+        "the bound is true but useless: g' A falls to 0 as eps grows if the cost is linear or quadratic. The least "
+        "payment is (2.19), min g'/A over eps >= target. We give the largest ratio over two distributions and three "
+        "targets",
         COVERED,
     ),
     Claim(
-        "Equation (2.19): the bound of Theorem 1 is min g'/A ((2.13) as printed over that, farthest from 1)",
+        "Equation (2.19): the bound of Theorem 1 is min g'/A (ratio of (2.13), as printed, to min g'/A; the one "
+        "farthest from 1)",
         "Section 2.3: 'Note that the lower bound can be written as … min g'(ε)/(∂P(x◊;(θ,ε))/∂ε) P(x◊;(θ,ε))'",
         1.0,
         lambda r: [farthest(model.printed_over_written(cost)) for cost in COVERED],
         read(1, SLACK, EXACT),
         1.0,
         0.0,
-        "a misprint: (2.13) and the end of section 2.4 have g' A, while (2.19), (2.20) and WINTALL's own payment have "
-        "g'/A. (2.26) takes A for the smallest P/P', the inverse of (2.14)",
+        "this is a misprint: (2.13) and the end of section 2.4 have g' A, while (2.19), (2.20) and WINTALL's own "
+        "payment have "
+        "g'/A. Equation (2.26) takes A for the smallest P/P', the inverse of (2.14)",
         COVERED,
     ),
     Claim(
-        "Theorem 2: the target is the best response to any belief (best budget over it, farthest from 1)",
+        "Theorem 2: the target is the best response to any belief (ratio of the best response to the target; the one "
+        "farthest from 1)",
         "Theorem 2: 'then the target quality level … is a bias-proof Nash equilibrium under WINTALL'",
         1.0,
         lambda r: [model.trusted_response(cost) for cost in COVERED],
         read(1, 1e-5, "the accuracy of the search"),
         1.0,
         0.0,
-        "150 drawn beliefs over 2, 4 or 10 values at each of three targets; as the proof assumes, an individual "
-        "expects the platform's estimate to be its belief",
+        "we draw 150 beliefs over 2, 4 or 10 values at each of three targets. As the proof assumes, an individual "
+        "expects the platform's estimate to equal its own belief",
         COVERED,
     ),
     Claim(
-        "Theorem 2: the target is a Nash equilibrium (best deviation's gain over the bound, exact)",
+        "Theorem 2: the target is a Nash equilibrium (ratio of the best deviation's gain to the bound, exact)",
         "Section 2.3: 'shows that … is a bias-proof Nash equilibrium under WINTALL'",
         "no gain",
         lambda r: [float(largest(r, *case).metrics["gain_at_target"][0]) for case in CASES],
-        alike(0, 1e-3, "none where 'the data collector can accurately estimate' theta, of 30,000 individuals"),
+        alike(
+            0,
+            1e-3,
+            "the paper expects no gain if 'the data collector can accurately estimate' theta (here N = 30,000)",
+        ),
         0.0,
         0.1,
         equilibria,
         CASE_NAMES,
     ),
     Claim(
-        "Theorem 2: with theta known the payment is the lower bound ((2.22) at the true share, over (2.19))",
+        "Theorem 2: with theta known the payment is the lower bound (ratio of (2.22) at the true share to (2.19))",
         "Theorem 2: 'which equals to V when … = θ (i.e. the platform can accurately estimate … from the collected "
         "data)'",
         1.0,
@@ -155,11 +165,12 @@ THEOREMS = (
         read(1, SLACK, EXACT),
         1.0,
         0.5,
-        "over (2.19): Theorem 1's V is misprinted",
+        "we divide by (2.19), because Theorem 1's V is misprinted",
         CASE_NAMES,
     ),
     Claim(
-        "Section 2.3: with many individuals the payment is close to the bound (over (2.19), N = 30,000)",
+        "Section 2.3: with many individuals the payment is close to the bound (ratio of the payment to (2.19), N = "
+        "30,000)",
         "Section 2.3: 'When there are a large number of data subjects, the data collector can accurately estimate … so "
         "the payment made to each data subject is close to the lower bound'",
         "close",
@@ -175,8 +186,10 @@ THEOREMS = (
     ),
 )
 
-NO_WORKERS = "workers of Mechanical Turk, whom no simulation has; a model of them is shown among our own checks"
-NOT_WORKERS = "a model of effort, fitted to three of the paper's counts"
+NO_WORKERS = (
+    "the result depends on workers of Mechanical Turk, who cannot be simulated; our own checks use a model of them"
+)
+NOT_WORKERS = "this is a model of effort, fitted to three of the paper's counts"
 WITH_BONUS = ("WINTALL-20", "WINTALL-40")
 
 
@@ -216,8 +229,11 @@ def gains(results: Results) -> str:
     found = []
     for name, other in TASKS_ABOVE:
         one, two = by_task(results, name, other, "score")
-        found.append(f"{name} above {other} {float((100 * (one / two - 1)).mean()):.1f}%")
-    return f"{NOT_WORKERS}. On average over tasks {', '.join(found)}, where the paper has 25.4%, 47.3% and 17.7%"
+        found.append(f"{float((100 * (one / two - 1)).mean()):.1f}% ({name} above {other})")
+    return (
+        f"{NOT_WORKERS}. On average over tasks, the mean score is higher by {', '.join(found)}. The paper has 25.4%, "
+        "47.3% and 17.7%"
+    )
 
 
 def errors(counts: tuple[int, ...]) -> tuple[Range, ...]:
@@ -258,19 +274,22 @@ CROWD = (
         NO_WORKERS,
     ),
     Claim(
-        "Figure 2.4: payment below Flat (%, from the paper's own counts of very good answers)",
+        "Figure 2.4: payment is lower than with Flat (reduction in %, from the paper's own counts of very good "
+        "answers)",
         "Section 2.6: 'while the average payment reduces by 30% and 24.4%, respectively'",
         "30% and 24.4%",
         lambda r: [cut(name, BEST[name]) for name in WITH_BONUS],
         (rounded(CUTS[0], 1), rounded(CUTS[1], 0.1)),
         CUTS,
         0.0,
-        "if the bonus was paid for score 5 only, and the base to all. Paid for all 'good' answers, scores 4 and 5, as "
-        "the section says, it would be {:.1f}% and {:.1f}%".format(*(cut(name, GOOD[name]) for name in WITH_BONUS)),
+        "this assumes that the bonus was paid for score 5 only, and the base to all. If the bonus was paid for all "
+        "'good' answers (scores 4 and 5), as the section says, the reductions would be {:.1f}% and {:.1f}%".format(
+            *(cut(name, GOOD[name]) for name in WITH_BONUS)
+        ),
         WITH_BONUS,
     ),
     Claim(
-        "A model of effort for Figure 2.1: tasks of 9 with a higher mean score",
+        "A model of effort for Figure 2.1: number of tasks, out of 9, with a higher mean score",
         "",
         "7, 9, 7",
         lambda r: [higher(r, *pair, "score") for pair in TASKS_ABOVE],
@@ -282,7 +301,7 @@ CROWD = (
         own=True,
     ),
     Claim(
-        "A model of effort for Figure 2.2: tasks of 9 with a higher payment",
+        "A model of effort for Figure 2.2: number of tasks, out of 9, with a higher payment",
         "",
         "9, 9, 8",
         lambda r: [higher(r, *pair, "payment") for pair in TASKS_PAID],
@@ -294,7 +313,7 @@ CROWD = (
         own=True,
     ),
     Claim(
-        "A model of effort for Figure 2.3: answers",
+        "A model of effort for Figure 2.3: number of good and of very good answers",
         "",
         ", ".join(map(str, COUNTS)),
         lambda r: [
@@ -309,7 +328,8 @@ CROWD = (
         own=True,
     ),
     Claim(
-        "A model of effort for Figure 2.4: mean score above Flat, and payment below it (%)",
+        "A model of effort for Figure 2.4: increase of the mean score and reduction of the payment, relative to Flat "
+        "(%)",
         "",
         "19.4, 37.5; 30, 24.4",
         lambda r: [
@@ -319,7 +339,7 @@ CROWD = (
         above(0),
         (*(SCORE_GAIN[name] for name in WITH_BONUS), *CUTS),
         0.0,
-        f"{NOT_WORKERS}. In the model twice the bonus buys about twice the effort, in the experiment less",
+        f"{NOT_WORKERS}. In the model, twice the bonus buys about twice the effort; in the experiment it buys less",
         (*(f"score, {name}" for name in WITH_BONUS), *(f"payment, {name}" for name in WITH_BONUS)),
         own=True,
     ),
@@ -333,17 +353,20 @@ IID, SKEWED = CLIENTS.values()
 def fit_note(results: Results) -> str:
     """A form that fits better than the paper's."""
     result = (
-        f"{name}: R² = {group_of(results, one).mean('r_squared'):.3f}, of c - a/k "
+        f"{name}: {group_of(results, one).mean('r_squared'):.3f} and "
         f"{group_of(results, one).mean('r_squared_shifted'):.3f}"
         for name, one in CLIENTS.items()
     )
     fits = "; ".join(result)
-    return f"c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k: {fits}"
+    return (
+        "the form c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k. R² of the "
+        f"paper's form and of c - a/k: {fits}"
+    )
 
 
 REWARD_CURVE = (
     Claim(
-        "Figure 3.2: R(k) = c - a/(k+1) fits the reward function well (R², IID clients, digits)",
+        "Figure 3.2: R(k) = c - a/(k+1) fits the reward function well (R² of the fit, IID clients, digits)",
         "Section 3.4: 'from which we can see that … fits the reward function well'",
         "fits well",
         lambda r: number_of(r, IID, "r_squared"),
@@ -353,14 +376,15 @@ REWARD_CURVE = (
         fit_note,
     ),
     Claim(
-        "Section 3.4: the reward function is 0.04 - 0.018/(k+1) (c and a that fit, IID clients, digits)",
+        "Section 3.4: the reward function is 0.04 - 0.018/(k+1) (fitted c and a, IID clients, digits)",
         "Section 3.4: 'and defined the reward function to be R(k) = 0.04 - 0.018/(k+1)'",
         "0.04 and 0.018",
         lambda r: [number_of(r, IID, "c"), number_of(r, IID, "a")],
         (rounded(0.04, 0.01), rounded(0.018, 0.001)),
         (0.04, 0.018),
         0.0,
-        "softmax regression on digits; the paper trains a CNN on MNIST and does not give its training settings",
+        "we train softmax regression on digits; the paper trains a CNN on MNIST and does not give its training "
+        "settings",
         ("c", "a"),
     ),
 )
@@ -399,7 +423,7 @@ TIMES = {
     "pareto": "Section 3.4.2: 'The average simulated running time of a round with the optimal stopping rule … is 5.7s, "
     "as well as 5.71s for k = 10 and 46.56s for k = 100'",
 }
-OF_100 = "two standard errors of a mean of 100 rounds, whose number the paper does not give"
+OF_100 = "two standard errors of a mean of 100 rounds (our assumption; the paper does not give the number of rounds)"
 K_10: Config = {"k": 10}
 PAPERS: Config = {"thresholds": list(PAPER_RULE)}
 RULES: tuple[tuple[str, str, Config], ...] = (
@@ -441,7 +465,8 @@ def reduction(
 ) -> Claim:
     """Figures 3.3 to 3.6. The reduction is relative to the loss of the rule (10, 8): it can exceed 100%."""
     return Claim(
-        f"Figure {figure}: the rule (10, 8) reduces the loss of {label} throughout (by how much, over its own)",
+        f"Figure {figure}: the rule (10, 8) reduces the loss of {label} throughout (reduction, relative to the rule's "
+        "own loss)",
         quote,
         f"at least {least:g}",
         lambda r: losses(r, distribution, policy, own),
@@ -466,7 +491,8 @@ def over_k_10(results: Results) -> list[Estimate]:
 
 
 LEARNS_FASTER = (
-    "the order of the rules' rewards per second; by how much that lowers the loss depends on the data and on the time"
+    "the model predicts only the order of the rules' rewards per second; how much the loss falls depends on the data "
+    "and the time"
 )
 
 
@@ -493,9 +519,9 @@ GEOMETRIC = (
         lambda x: x.bounds[0],
         rounded(0.01203, 1e-5),
         lambda x: (
-            "Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. With R(k) = c - "
-            "a/k, clients that are always ready, and the corollary's bound for k updates, max R(k)/(t0 + (k+1) tau/mu) "
-            f"= {x.later_rate:.5f}: a fit, not a derivation"
+            "the bound of Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. With "
+            "R(k) = c - a/k, clients that are always ready, and the corollary's bound for k updates, max R(k)/(t0 + "
+            f"(k+1) tau/mu) = {x.later_rate:.5f}. This matches the paper's number but does not derive it"
         ),
     ),
     exactly(
@@ -505,8 +531,8 @@ GEOMETRIC = (
         lambda x: x.bounds[1],
         rounded(0.01234, 1e-5),
         lambda x: (
-            "Corollary 2 with R(k) = c - a/k instead of the stated c - a/(k+1): max R(k)/(t0 + k tau) = "
-            f"{x.ready_rate:.5f}"
+            "Corollary 2 gives the paper's number with R(k) = c - a/k instead of the stated c - a/(k+1): max R(k)/(t0 "
+            f"+ k tau) = {x.ready_rate:.5f}"
         ),
     ),
     exactly(
@@ -514,7 +540,11 @@ GEOMETRIC = (
         "Section 3.4.1: 'We then found the optimal … = 0.01209'",
         0.01209,
         lambda x: x.optimal_rate,
-        read(0.01209, 0.00031, "Algorithm 2 stops at |V| <= sigma = .001, which a round of 3.2 s leaves of lambda"),
+        read(
+            0.01209,
+            0.00031,
+            "Algorithm 2 stops at |V| <= sigma = .001; with rounds of 3.2 s this determines lambda to within .001/3.2",
+        ),
         lambda x: (
             f"with R(k) = c - a/k and a queue that never empties, max R(k)/(t0 + k tau/mu) = {x.busy_rate[0]:.5f}, at "
             f"k = {x.busy_rate[1]}; the paper's p = 1/500 leaves the channel idle for most of a round. Rates in the "
@@ -530,13 +560,15 @@ GEOMETRIC = (
         (10.0, 8.0),
         100.0,
         lambda r: (
-            f"p = 1 and R(k) = c - a/k give {solve().ready_thresholds}. With p = 1/500 no price of time gives k* = 10 "
+            f"with p = 1 and R(k) = c - a/k the thresholds are {solve().ready_thresholds}. With p = 1/500 no price of "
+            "time gives k* = 10 "
             "and k0* = 8 together: waiting with an empty queue is too slow"
         ),
         ("k*", "k0*"),
     ),
     Claim(
-        "Section 3.4.1: 10% is the best of McMahan et al.'s fractions (rate of k = 10 over those of others)",
+        "Section 3.4.1: 10% is the best of McMahan et al.'s fractions (ratio of the rate of k = 10 to the rate of "
+        "another k)",
         "Section 3.4.1: 'the 10% rule is selected by comparing different fractions and found the best one for each "
         "application McMahan et al. (2016)'",
         "the best",
@@ -546,7 +578,8 @@ GEOMETRIC = (
         1.0,
         lambda r: (
             f"of all fixed counts k = {solve().best_fixed[0]} has the largest rate, {solve().best_fixed[1]:.6f}, "
-            f"{100 * (solve().best_fixed[1] / solve().fixed_rates[9] - 1):.1f}% more than k = 10. McMahan et al. "
+            f"{100 * (solve().best_fixed[1] / solve().fixed_rates[9] - 1):.1f}% above the rate of k = 10. McMahan et "
+            "al. "
             "compare fractions 0 (one client), .1, .2, .5 and 1, with other computing and upload times"
         ),
         tuple(f"k = {k}" for k in MCMAHAN),
@@ -556,8 +589,8 @@ GEOMETRIC = (
         (3.45, 3.55, 28.76),
         (read(3.45, 0.03, OF_100), read(3.55, 0.033, OF_100), read(28.76, 1.3, OF_100)),
         lambda r: (
-            f"exactly {', '.join(f'{name}: {solve().durations[name]:.4g}' for name, _, _ in RULES)}. The slowest "
-            f"client of a round of k=100 has a standard deviation of {slowest_geometric_sd():.1f} s"
+            f"exact means: {', '.join(f'{name}: {solve().durations[name]:.4g}' for name, _, _ in RULES)}. The time of "
+            f"the slowest client in a round of k=100 has a standard deviation of {slowest_geometric_sd():.1f} s"
         ),
     ),
     reduction(
@@ -568,7 +601,7 @@ GEOMETRIC = (
         "Section 3.4.1: 'the optimal stopping rule reduce the loss by at least 170% throughout the training process'",
         "WaitForAll",
         {},
-        f"{LEARNS_FASTER}: both curves start at the same loss",
+        f"{LEARNS_FASTER}. Both curves start at the same loss",
     ),
     reduction(
         "3.4",
@@ -582,7 +615,8 @@ GEOMETRIC = (
         LEARNS_FASTER,
     ),
     Claim(
-        "Section 3.8: the rule improves on fixed numbers (by how much they lose more, over its loss, 300 s)",
+        "Section 3.8: the rule improves on fixed numbers of updates (their excess loss, relative to the rule's loss, "
+        "after 300 s)",
         "Section 3.8: 'Our experiments on real data set shows the significant improvements compared with policies that "
         "collect a fixed number of updates in each iteration'",
         "improvements",
@@ -594,48 +628,49 @@ GEOMETRIC = (
         ("k=10", "k=100"),
     ),
     proved(
-        "Corollary 1: a lower bound of the optimal rate (it over the rate, largest of 36 models)",
+        "Corollary 1: a lower bound of the optimal rate (largest ratio of the bound to the rate in 36 models)",
         "Corollary 1: 'is lower bounded by … R(1)/((1/μ+1/p)τ+t0)'",
         "at most 1",
         at_most(1),
         1.0,
         1.1,
         value=lambda: model.corollaries()[0],
-        explanation="it holds; the number reported for the stated model does not follow from it",
+        explanation="the corollary holds, but the paper's number for the stated model does not follow from it",
     ),
     proved(
-        "Corollary 2: an upper bound of the optimal rate (the rate over it, largest of 36 models)",
+        "Corollary 2: an upper bound of the optimal rate (largest ratio of the rate to the bound in 36 models)",
         "Corollary 2: 'is upper bounded by … max_k R(k)/(kτ+t0)'",
         "at most 1",
         at_most(1),
         1.0,
         1.1,
         value=lambda: model.corollaries()[1],
-        explanation="it holds; the number reported for the stated model does not follow from it",
+        explanation="the corollary holds, but the paper's number for the stated model does not follow from it",
     ),
     proved(
-        "Corollary 3: k* < sqrt(a/(c - a/2) (1 + mu/p + mu t0/tau)) (k* over the bound, largest of 36 models)",
+        "Corollary 3: k* < sqrt(a/(c - a/2) (1 + mu/p + mu t0/tau)) (largest ratio of k* to the bound in 36 models)",
         "Corollary 3: 'Given R(k) = c - a/(k+1), we have k* < √(a/(c-a/2)(1+μ/p+μt0/τ))'",
         "at most 1",
         at_most(1),
         1.0,
         1.1,
         value=lambda: model.corollaries()[2],
-        explanation="for the optimal rate; the bound is loose and does not depend on M",
+        explanation="we take k* at the optimal rate; the bound is loose and does not depend on M",
     ),
     proved(
-        "Section 3.2: the complexity of Algorithm 1 is O(M) (terms over M times Corollary 3's bound squared)",
+        "Section 3.2: the complexity of Algorithm 1 is O(M) (number of terms, divided by M and by the square of "
+        "Corollary 3's bound)",
         "Section 3.2: 'Therefore, the complexity of the algorithm for (3.2) is O(M(k*)²) = O(M)'",
         "at most 1",
         at_most(1),
         1.0,
         2.0,
         value=lambda: [model.terms(clients) / (clients * K_STAR**2) for clients in CROWDS],
-        explanation="the bound on k* in the stated model, which does not depend on M",
+        explanation="we use the bound on k* in the stated model; it does not depend on M",
         labels=tuple(f"M = {clients:,}" for clients in CROWDS),
     ),
     proved(
-        "Theorem 3: pi_lambda is optimal for the rate if V_lambda = 0 (the rate of the rule there, over lambda*)",
+        "Theorem 3: pi_lambda is optimal for the rate if V_lambda = 0 (ratio of the rate of this rule to lambda*)",
         "Theorem 3: 'then the policy π* is also optimal for maximizing E[R(K_N)]/E[Nτ+t0]'",
         1.0,
         read(1, SLACK, EXACT),
@@ -643,32 +678,34 @@ GEOMETRIC = (
         0.9,
         value=lambda: model.theorem_3()[1],
         explanation=lambda r: (
-            f"V there is {model.theorem_3()[0]:.1g} of R(M). The theorem's first equation has a stray lambda in the "
-            "denominator, with which the quotient would be 1 instead of lambda"
+            f"at lambda = lambda*, |V| is {model.theorem_3()[0]:.1g} relative to R(M). The theorem's first equation "
+            "has "
+            "a stray lambda in the denominator; with it, the quotient would be 1 instead of lambda"
         ),
     ),
     proved(
-        "Theorem 4: a threshold rule is optimal for (3.2) (its value over that of the best rule, farthest from 1)",
+        "Theorem 4: a threshold rule is optimal for (3.2) (1 + (its value - the best value) / R(M), farthest from 1)",
         "Theorem 4: 'The following threshold policy is optimal for Problem (3.2)'",
         1.0,
         read(1, SLACK, EXACT),
         1.0,
         0.9,
         value=lambda: model.theorem_4(),
-        explanation="by value iteration over all states (k, beta), for concave R, in 16 models at two prices of time",
+        explanation="we solve the Bellman equations in all states (k, beta), for concave R, in 16 models at two "
+        "prices of time",
     ),
     proved(
-        "Lemma 1: V = R(k*) - lambda (n tau + t0) - (k - k*) lambda tau/mu (V per update, over lambda tau/mu)",
+        "Lemma 1: V = R(k*) - lambda (n tau + t0) - (k - k*) lambda tau/mu (rise of V per update / (lambda tau/mu))",
         "Lemma 1: 'V(k,β,n) = R(k*) - λ(nτ+t0) - (k-k*)λτ/μ'",
         -1.0,
         read(-1, 1e-6, EXACT),
         -1.0,
         1.0,
         value=lambda: model.lemma_1(),
-        explanation="a slip of sign: with k* - k, as Algorithm 1 has it, it holds (M = 12)",
+        explanation="the lemma has a slip of sign: with k* - k, as in Algorithm 1, it holds (in a model with M = 12)",
     ),
     proved(
-        "Lemma 2: V is decreasing and convex in lambda (largest slope, smallest second difference)",
+        "Lemma 2: V is decreasing and convex in lambda (largest slope, and smallest second difference)",
         "Lemma 2: 'is decreasing and convex in λ'",
         "at most 0, at least 0",
         (at_most(0), at_least(-1e-12)),
@@ -678,37 +715,41 @@ GEOMETRIC = (
         labels=("slope", "second difference"),
     ),
     proved(
-        "Lemma 3: V(k, beta, n + 1) = V(k, beta, n) - lambda tau (the difference over it, farthest from 1)",
+        "Lemma 3: V(k, beta, n + 1) = V(k, beta, n) - lambda tau (ratio of the difference to -lambda tau; the one "
+        "farthest from 1)",
         "Lemma 3: 'For any state (k,β,n) with n ≥ k, V(k,β,n+1) = V(k,β,n) - λτ'",
         1.0,
         read(1, SLACK, EXACT),
         1.0,
         0.0,
         value=lambda: model.lemma_3(),
-        explanation="by backward induction over time, M = 4",
+        explanation="we use backward induction over time, with M = 4",
     ),
     proved(
-        "Lemma 4: from k* on, stopping is optimal (what waiting is worth more, over R(M), largest)",
+        "Lemma 4: from k* on, stopping is optimal (largest difference in value, waiting minus stopping, relative to "
+        "R(M))",
         "Lemma 4: 'For all states with k ≥ k* and n ≥ k, optimal action rule is to stop'",
         "at most 0",
         at_most(0),
         0.0,
         0.1,
         value=lambda: model.lemmas_4_and_5()[0],
-        explanation="in all states of 16 models at two prices of time",
+        explanation="we check all states of 16 models at two prices of time",
     ),
     proved(
-        "Lemma 5: below k*, waiting is optimal if an update is queued (what it is worth more, over R(M), least)",
+        "Lemma 5: below k*, waiting is optimal if an update is queued (least difference in value, waiting minus "
+        "stopping, relative to R(M))",
         "Lemma 5: 'For all states with k < k*, n ≥ k and β ≥ 1, optimal rules are to continue'",
         "at least 0",
         at_least(0),
         0.0,
         -0.1,
         value=lambda: model.lemmas_4_and_5()[1],
-        explanation="in all states of 16 models at two prices of time",
+        explanation="we check all states of 16 models at two prices of time",
     ),
     proved(
-        "Lemma 6: if waiting is optimal at (k, 0), it is at (k - 1, 0) (states where it is not)",
+        "Lemma 6: if waiting is optimal at (k, 0), it is also optimal at (k - 1, 0) (number of states that violate "
+        "this)",
         "Lemma 6: 'if optimal rule for state (k, 0, n) is to continue, then optimal rule for (k - 1, 0, n) is also to "
         "continue'",
         "at most 0",
@@ -716,8 +757,8 @@ GEOMETRIC = (
         0.0,
         1.0,
         value=lambda: float(model.lemma_6()),
-        explanation="in all states with k < k* of 16 models at two prices of time. Its proof has 0 < V' >= V'' where "
-        "V' <= V'' is meant",
+        explanation="we check all states with k < k* of 16 models at two prices of time. The proof has 0 < V' >= V'' "
+        "where V' <= V'' is meant",
     ),
 )
 
@@ -728,10 +769,11 @@ PARETO = (
         (
             read(5.7, 0.08, OF_100),
             read(5.71, 0.08, OF_100),
-            read(46.56, 10, "means of 100 rounds, 90% of which lie between 39 and 59 s"),
+            read(46.56, 10, "90% of the means of 100 rounds lie between 39 and 59 s"),
         ),
-        f"k=100 takes at least {slowest_pareto_round():.2f} s exactly, from the mean of the slowest of 100 clients and "
-        "one upload; its variance is infinite",
+        f"the exact mean for k=100 is at least {slowest_pareto_round():.2f} s (broadcast, slowest of 100 clients and "
+        "one "
+        "upload); the time has infinite variance",
     ),
     reduction(
         "3.5",
@@ -753,17 +795,17 @@ PARETO = (
         "function by 4.5% throughout'",
         "FixedCount",
         K_10,
-        "the model gives both rules the same reward per second within 0.1%",
+        "in the model, the two rules have the same reward per second to within 0.1%",
     ),
     Claim(
-        "Reward per second under Pareto times, over that of k=10",
+        "Ratio of the reward per second under Pareto times to the reward per second of k=10",
         "",
         "above 1",
         over_k_10,
         above(1),
         1.045,
         1.0,
-        "with heavy tails ten updates arrive almost together, so that there is little to decide; thresholds solved for "
+        "with heavy tails, ten updates arrive almost together, so there is little to decide. Thresholds solved for "
         "memoryless times stop too early if the remaining wait shrinks as time passes",
         ("the paper's rule", "the rule solved for geometric times"),
         own=True,

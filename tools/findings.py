@@ -111,9 +111,12 @@ every agent replies in every round.
 
 def tao2023() -> str:
     """Social learning over a graph."""
-    (idle,) = reason("tao2023-2", "Figure 2a: within 6 delta", r"N = 10,000, M = 20: [\d.]+, ([\d.]+),")
-    fresh = "At most 6 delta (N = 10,000, M = 20, epsilon = 1): fresh noise per copy, one estimate for all agents"
-    bound = "Figure 4: within 6 delta with N = 10,000"
+    (idle,) = reason("tao2023-2", "Figure 2a: regret is within 6 delta", r"N = 10,000, M = 20: [\d.]+, ([\d.]+) and")
+    fresh = (
+        "Regret is at most 6 delta (final regret, N = 10,000, M = 20, epsilon = 1): fresh noise per copy, one estimate "
+        "for all agents"
+    )
+    bound = "Figure 4: regret is within 6 delta with N = 10,000"
     rows = claims(
         ("regret of the algorithm as written, with noise of epsilon = 1", "tao2023-4", bound, "epsilon = 1"),
         ("regret without noise", "tao2023-4", "Without noise"),
@@ -133,7 +136,7 @@ of single agents.
 
 def li2022() -> str:
     """Federated bandits."""
-    rounds = "Figure 6: R = 4 and R = 5"
+    rounds = "Figure 6: the regrets with R = 4 and R = 5"
     rows = claims(
         ("regret of 5 agents with the server's algorithm over that of one agent", "li2022-8", "Figure 8: CDP-MAB rea"),
         (
@@ -210,7 +213,7 @@ def zhou2021() -> str:
         (
             "reward of T-PriDO without noise over LinUCB with noise",
             "zhou2021-6",
-            "Table 1: T-PriDO over LinUCB",
+            "Table 1: gain of T-PriDO over LinUCB",
             here,
         ),
         (
@@ -230,7 +233,7 @@ def zhou2021() -> str:
         (
             "share of its gain over random play that T-PriDO keeps at epsilon = 2",
             "zhou2021-10",
-            "T-PriDO keeps most of its gain over random play at epsilon = 2, NT = 0.5",
+            "T-PriDO keeps most of its gain over random play at epsilon = 2 with NT = 0.5",
             here,
         ),
         (

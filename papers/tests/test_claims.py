@@ -300,7 +300,7 @@ def test_societies_that_learn_as_in_figure_4_agree() -> None:
 
     assert set(fed("tao2023-4", society(regret)).values()) == {AGREES, IN_KIND}
     half = fed("tao2023-4", society(lambda c: 1.5 * regret(c)))
-    assert half["Figure 4: within 6 delta with N = 10,000 (regret)"] == DIFFERS
+    assert half["Figure 4: regret is within 6 delta with N = 10,000 (final regret)"] == DIFFERS
 
 
 def test_what_has_not_been_run_is_not_computed() -> None:
@@ -432,7 +432,7 @@ def test_verdicts_hold_together() -> None:
     assert [v.verdict for v in verdicts([claim(close)], none)] == [AGREES]
     together = verdicts([claim(close)] * 10, none)
     assert {v.verdict for v in together} == {UNDECIDED}
-    assert "By itself: agrees" in together[0].reason
+    assert "Tested alone the verdict is 'agrees'" in together[0].reason
     assert [v.verdict for v in verdicts([claim(close), *[claim(clear)] * 9], none)] == [AGREES] * 10
     assert statistics.mean(noise).high == half
 

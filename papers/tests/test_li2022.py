@@ -201,11 +201,12 @@ def test_verdicts_are_found_in_little(tmp_path: Any) -> None:
     run_study([Little()], store, quick=True, progress=False)
     results = store.results("little")
     verdicts = {v.quantity: v for v in Little().verdicts(results)}
-    grows = verdicts["Figure 11: cost grows from case 1 to 2 (with 53) to 3 (per round, as Theorem 4 counts)"]
+    grows = next(v for name, v in verdicts.items() if name.startswith("Figure 11: cost grows from case 1 to 2"))
     assert grows.verdict == DIFFERS
     assert [one.value for one in grows.numbers] == pytest.approx([1, 149 / 345])
-    assert "If every edge of a component counts in every slot, they are 1.65 and 2.52" in grows.reason
-    assert verdicts["Table II: 100 agents are divided (agents of case 2)"].numbers[0].value == 110
+    assert "If every edge of a component counted in every slot, the two ratios would be 1.65 and 2.52" in grows.reason
+    divided = verdicts["Table II: each case divides 100 agents into components (number of agents in case 2)"]
+    assert divided.numbers[0].value == 110
     few = Results(results.groups[:3])
     assert {v.verdict for v in Little().verdicts(few) if v.quantity.startswith("Figure 11: of cases")} == {NOT_COMPUTED}
     assert Little().plots(few)

@@ -54,8 +54,8 @@ def text(value: float) -> str:
 
 
 def listed(values: Iterable[tuple[Any, float]]) -> str:
-    """`0.1: 1,307, 1: 1,157`."""
-    return ", ".join(f"{f'{name:g}' if isinstance(name, float) else name}: {text(value)}" for name, value in values)
+    """`98 (star), 1,250 (ring)`."""
+    return ", ".join(f"{text(value)} ({name})" for name, value in values)
 
 
 def value_of(results: Results, config: Config, metric: str = REGRET) -> float:
@@ -68,18 +68,25 @@ def per_round(results: Results, config: Config, metric: str) -> float:
     return value_of(results, config, metric) / value_of(results, config, "rounds")
 
 
+PREDICTED = "with every estimate at its expectation"
+
+
 def by_formulas(one: Config, other: Config) -> str:
     """The regret in setting `one` over the regret in `other`, by the formulas."""
-    return f"by the formulas {text(expected(one)['regret'] / expected(other)['regret'])}"
+    return f"{PREDICTED} the ratio would be {text(expected(one)['regret'] / expected(other)['regret'])}"
 
 
-def regret_falls(statement: str, quote: str, stated: str, names: Sequence[float], chosen: Sequence[Config]) -> Claim:
+def regret_falls(
+    statement: str, quote: str, stated: str, symbol: str, names: Sequence[float], chosen: Sequence[Config]
+) -> Claim:
     """A claim that the regret falls along the settings."""
 
+    def along(regrets: Iterable[float]) -> str:
+        return ", ".join(f"{text(x)} at {symbol} = {name:g}" for name, x in zip(names, regrets, strict=True))
+
     def why(results: Results) -> str:
-        pairs = list(zip(names, chosen, strict=True))
-        runs = listed((name, value_of(results, one)) for name, one in pairs)
-        return f"{runs}; by the formulas: {listed((name, expected(one)['regret']) for name, one in pairs)}"
+        runs = along(value_of(results, one) for one in chosen)
+        return f"regret is {runs}; {PREDICTED} it would be {along(expected(one)['regret'] for one in chosen)}"
 
     return falling(statement, quote, stated, [f"{name:g}" for name in names], chosen, REGRET, why)
 
@@ -126,19 +133,22 @@ def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -
         ]
 
     return Claim(
-        f"Theorem {theorem}: M epsilon-differential privacy (epsilon of a message in the accountant over M epsilon)",
+        f"Theorem {theorem}: M epsilon-differential privacy (ratio of a message's epsilon in the accountant to M "
+        "epsilon)",
         quote,
         "at most 1",
         measured,
         ONE,
         1.0,
         math.inf,
-        "the noise is Lap(1 / (N epsilon n)) for N uploads of means of n rewards",
+        "each upload, a mean of n rewards, gets noise Lap(1 / (N epsilon n)) if N agents upload",
         tuple(name for name, _ in settings_of),
     )
 
 
-CONSTANTS = "by the formulas; the bound's constants are not given, so that what can be compared is growth"
+CONSTANTS = (
+    f"computed {PREDICTED}. The paper does not give the constants of the bound, so we compare only the growth with T"
+)
 
 # Figure 4, Theorem 1 and Remark 1.
 
@@ -152,10 +162,11 @@ def vacuous(results: Results) -> str:
     """Whether epsilon = 1 is non-private in respects other than the regret."""
     reported = value_of(results, AT_ONE, "rewards_reported")
     return (
-        "true of the regret; noise and C(r) still depend on epsilon: by the formulas "
-        f"{text(expected(AT_ONE)['regret'])} and {text(expected(FREE)['regret'])}. The privacy loss is finite too, but "
-        f"vacuous: at user level the messages total {text(value_of(results, AT_ONE, 'epsilon_user'))} in the "
-        f"accountant, or M epsilon for each of {text(reported)} rewards reported: {text(AGENTS * reported)}"
+        f"this holds for the regret. Noise and C(r) still depend on epsilon: {PREDICTED} the regret would be "
+        f"{text(expected(AT_ONE)['regret'])}, and {text(expected(FREE)['regret'])} without privacy. The privacy loss "
+        "is finite but vacuous: at user level the accountant gives epsilon = "
+        f"{text(value_of(results, AT_ONE, 'epsilon_user'))}; M epsilon for each of the {text(reported)} reported "
+        f"rewards would be {text(AGENTS * reported)}"
     )
 
 
@@ -164,24 +175,26 @@ def condition(results: Results) -> str:
     least = math.sqrt(AGENTS) / math.sqrt(math.log(HORIZON))
     quiet, noisy = (text(value_of(results, one)) for one in (QUIET, at_epsilon(FIGURE_4[0], "uniform")))
     return (
-        f"the condition holds at the figure's epsilons for gaps below {text(FIGURE_4[0] * least)}; 100 uniform arms "
-        "have a smallest gap of 0.01 on average. At epsilon = 0.1 the second term would dominate for at most "
-        f"{binding_agents(0.1)} agents. Regret differs in the figure because of the privacy term of C(r), which keeps "
-        f"arms longer, not because of the noise: at 0.1 it is {noisy}, and {quiet} without noise but with the same C(r)"
+        f"the condition holds at all of the figure's epsilons for gaps below {text(FIGURE_4[0] * least)}; 100 uniform "
+        "arms have a smallest gap of 0.01 on average. At epsilon = 0.1 the second term would dominate only with "
+        f"{binding_agents(0.1)} agents or fewer. Regret depends on epsilon in the figure because the privacy term of "
+        f"C(r) keeps arms longer, not because of the noise: at epsilon = 0.1 regret is {noisy} with noise, and {quiet} "
+        "without noise but with the same C(r)"
     )
 
 
 PRIVACY = (
     regret_falls(
-        "Figure 4: regret grows as epsilon shrinks (by how much it falls from one epsilon to the next)",
+        "Figure 4: regret grows as epsilon shrinks (decrease in regret from one epsilon to a larger one)",
         "Section VII-A1: 'the regret increases with the decreasing of … (higher level of privacy), since larger noises "
         "are added on the local update estimations'",
         "increases",
+        "epsilon",
         FIGURE_4,
         [at_epsilon(e, "uniform") for e in FIGURE_4],
     ),
     ratio(
-        "Figure 4: epsilon = 1 is the non-private case (regret over that without privacy)",
+        "Figure 4: epsilon = 1 is the non-private case (ratio of its regret to the regret without privacy)",
         "Section VII-A1: '… indicates the non-private case'",
         "non-private",
         AT_ONE,
@@ -192,7 +205,7 @@ PRIVACY = (
         vacuous,
     ),
     Claim(
-        "Section IV-C1: the first term of S(r) dominates in Figure 4 (second term over it, largest)",
+        "Section IV-C1: the first term of S(r) dominates in Figure 4 (largest ratio of the second term to the first)",
         "Section IV-C1: 'If Δ < ε√M/√log(T), the first term dominate and we achieve O(log T/Δ) regret'",
         "at most 1",
         lambda r: [binding_epsilon(AGENTS) / e for e in FIGURE_4],
@@ -208,17 +221,18 @@ PRIVACY = (
         [(f"epsilon = {e:g}", at_epsilon(e, "uniform")) for e in FIGURE_4],
     ),
     exact(
-        "Theorem 1: the regret's bound (regret's growth from T = 10^6 to 10^8 over the bound's, grid)",
+        "Theorem 1: regret grows no faster than the bound (ratio of growth factors, T = 10^6 to 10^8, means on a grid)",
         "Theorem 1: 'incurs regret … upper bounded by O(max{Σ_k log(KT log T)/Δ_k, K log T √log(KT log T)/(√M ε)})'",
         "at most 1",
         lambda: growth(10**6, 10**8)[0],
         at_most(1),
         1.0,
         75.0,
-        lambda: f"{CONSTANTS}. Linear regret would give 75",
+        lambda: f"{CONSTANTS}. For regret that is linear in T the ratio would be 75",
     ),
     exact(
-        "Theorem 1: cost O(c1 M log T) (cost's growth from T = 10^6 to 10^8 over that of log T, grid)",
+        "Theorem 1: the cost is O(c1 M log T) (ratio of growth factors of cost and log T, T = 10^6 to 10^8, means on a "
+        "grid)",
         "Theorem 1: 'incurs communication cost C_C(T) = O(c1 M log T)'",
         "at most 1",
         lambda: growth(10**6, 10**8)[1],
@@ -228,7 +242,8 @@ PRIVACY = (
         lambda: CONSTANTS,
     ),
     exact(
-        "Remark 1: O(log T) regret needs a cost of order c1 M log T (growth, T = 10^6 to 10^8, over it, grid)",
+        "Remark 1: O(log T) regret needs a cost of order c1 M log T (ratio of growth factors of cost and log T, T = "
+        "10^6 to 10^8, means on a grid)",
         "Remark 1: 'The communication cost C_C(T) = O(c1 M log T) is the minimum cost needed to achieve O(log T) order "
         "regret'",
         "at least 1",
@@ -237,7 +252,7 @@ PRIVACY = (
         1.0,
         0.5,
         lambda: (
-            "in one instance the algorithm itself, whose regret is O(log T), needs at most ceil(log2(1/Delta) + 1) = "
+            "in a fixed instance the algorithm itself has O(log T) regret and needs at most ceil(log2(1/Delta) + 1) = "
             f"{math.ceil(math.log2(ARMS) + 1)} rounds at any T. It needs log T rounds only if the gap shrinks with T"
         ),
     ),
@@ -248,14 +263,15 @@ PRIVACY = (
 FEW, EVERYONE = constrained(0.2, None, "uniform"), constrained(1.0, None, "uniform")
 PARTICIPATION = (
     regret_falls(
-        "Figure 5: regret falls as p grows (by how much from one p to the next)",
+        "Figure 5: regret falls as p grows (decrease in regret from one p to a larger one)",
         "Section VII-A2: 'shows that the regrets at … decrease as … increases'",
         "decreases",
+        "p",
         SHARES,
         [constrained(p, None, "uniform") for p in SHARES],
     ),
     ratio(
-        "Section IV-C2: p costs at most a factor p^(-3/2) of regret (p = 0.2)",
+        "Section IV-C2: p < 1 raises regret by at most a factor p^(-3/2) (ratio of the regrets at p = 0.2 and p = 1)",
         "Section IV-C2: 'turn to be a constant and p^(-3/2) R_C(T) regret can be achieved'",
         f"at most {text(0.2**-1.5)}",
         FEW,
@@ -264,9 +280,9 @@ PARTICIPATION = (
         0.2**-1.5,
         50.0,
         lambda r: (
-            "the factor is about 1/p = 5, that of the sampling term of S(r): the other term, of order p^-1.5, "
-            f"dominates only below epsilon = {text(binding_epsilon(10))} at N = 10. With full participation the cost "
-            f"is {text(value_of(r, EVERYONE, 'cost') / value_of(r, FEW, 'cost'))} times as high"
+            "the ratio is about 1/p = 5, the factor of the sampling term of S(r). The privacy term has the factor "
+            f"p^-1.5 and dominates only below epsilon = {text(binding_epsilon(10))} at N = 10. With full participation "
+            f"the cost is {text(value_of(r, EVERYONE, 'cost') / value_of(r, FEW, 'cost'))} times as high"
         ),
     ),
     spent(
@@ -290,21 +306,23 @@ def why_not_alike(results: Results) -> str:
     """The ratio of the regrets on a grid, and how few arms make them close."""
     few = formulas.same_rounds()
     return (
-        f"by the formulas {text(same_ratio(ARMS))} on a grid of 100 arms. They are within 5% of each other on grids of "
-        f"at most {few} arms, a gap of {1 / few:.2f}; 100 uniform arms have a gap of 0.01 on average"
+        f"{PREDICTED} the ratio would be {text(same_ratio(ARMS))} on a grid of 100 arms. The two regrets would be "
+        f"within 5% of each other on grids of at most {few} arms (a gap of {1 / few:.2f}); 100 uniform arms have a "
+        "smallest gap of 0.01 on average"
     )
 
 
 ROUND_LIMITS = (
     regret_falls(
-        "Figure 6: regret falls as R grows (by how much from one R to the next)",
+        "Figure 6: regret falls as R grows (decrease in regret from one R to a larger one)",
         "Section VII-A2: 'shows that the regrets decrease with … increase'",
         "decreases",
+        "R",
         ROUNDS,
         [constrained(None, n, "uniform") for n in ROUNDS],
     ),
     Claim(
-        "Figure 6: R = 4 and R = 5 are almost the same (regret of the first over the second)",
+        "Figure 6: the regrets with R = 4 and R = 5 are almost the same (ratio of the first to the second)",
         "Section VII-A2: 'the regret we reached at … and 5 are almost the same'",
         "almost the same",
         four_and_five,
@@ -315,7 +333,7 @@ ROUND_LIMITS = (
         tuple(name for name, _ in BY_HORIZON),
     ),
     Claim(
-        "Section VII-A2: log(T), about 4, rounds eliminate all suboptimal arms (rounds played, T = 10^4)",
+        "Section VII-A2: log(T), about 4, rounds eliminate all suboptimal arms (number of rounds played, T = 10^4)",
         "Section VII-A2: 'we need about … communication rounds before eliminating all suboptimal arms'",
         "log(T), about 4",
         lambda r: number_of(r, FREE_ROUNDS, "rounds"),
@@ -323,10 +341,10 @@ ROUND_LIMITS = (
         4.0,
         12.0,
         lambda r: (
-            "log(T) is 4 for T = 10^4 and the common logarithm, which the paper's other formulas do not have. By the "
-            f"formulas {text(expected(FREE_ROUNDS)['rounds'])} rounds, and "
-            f"{text(expected(constrained(None, None, 'uniform'))['rounds'])} at T = 10^5. At T = 10^4 they leave one "
-            f"arm in {text(100 * value_of(r, FREE_ROUNDS, 'identified'))}% of the runs; in others T ends first"
+            "the paper's log(T) is 4 for T = 10^4 only with base 10, which the paper uses in no other formula. "
+            f"{PREDICTED.capitalize()} a run would have {text(expected(FREE_ROUNDS)['rounds'])} rounds, and "
+            f"{text(expected(constrained(None, None, 'uniform'))['rounds'])} at T = 10^5. At T = 10^4 a single arm is "
+            f"left in {text(100 * value_of(r, FREE_ROUNDS, 'identified'))}% of the runs; the other runs reach T first"
         ),
     ),
 )
@@ -356,27 +374,31 @@ def factor(rounds: float) -> float:
 
 CONSTRAINTS = (
     Claim(
-        f"Figure 7: a clear trade-off of cost and regret (pairs of {len(PAIRS)} on the Pareto front)",
+        f"Figure 7: cost and regret have a clear trade-off (number of pairs p, R on the Pareto front, of {len(PAIRS)})",
         "Section VII-A2: 'shows a clear trade-off between the communication cost and learning performance'",
         "clear",
         lambda r: float(len(front(r))),
         above(1),
         10.0,
         1.0,
-        lambda r: "; ".join(f"p = {own['participation']}, R = {own['rounds']}" for own in front(r)),
+        lambda r: (
+            "the pairs on the front are "
+            + "; ".join(f"p = {own['participation']}, R = {own['rounds']}" for own in front(r))
+        ),
     ),
     Claim(
-        "Remark 1: less cost than c1 M log T loses (least regret of cheaper p and R, over p = 1, R free)",
+        "Remark 1: a cost below c1 M log T increases regret (ratio of the least regret at lower cost to the regret at "
+        "p = 1, R unlimited)",
         "Remark 1: 'less than … may bring the performance loss'",
         "a loss",
         least_loss,
         above(1),
         1.5,
         1.0,
-        lambda r: f"of {len(CHEAPER)} settings that cost less",
+        lambda r: f"the least regret is taken over the {len(CHEAPER)} settings that cost less",
     ),
     ratio(
-        "Figure 7: R = 5, p = 1 is close to the largest cost (its cost over that of unlimited rounds)",
+        "Figure 7: the cost with R = 5, p = 1 is close to the largest (ratio to the cost with unlimited rounds)",
         "Section VII-A2: 'is close to the largest amount of required communication cost of the centralized setting'",
         "close",
         LIMITED,
@@ -384,11 +406,15 @@ CONSTRAINTS = (
         alike(1, 0.2, "'close to'"),
         1.0,
         0.4,
-        lambda r: f"{text(value_of(r, LIMITED, 'rounds'))} and {text(value_of(r, UNLIMITED, 'rounds'))} rounds",
+        lambda r: (
+            f"runs have {text(value_of(r, LIMITED, 'rounds'))} rounds on average with R = 5, and "
+            f"{text(value_of(r, UNLIMITED, 'rounds'))} without a limit"
+        ),
         "cost",
     ),
     ratio(
-        "Figure 7: R = 5, p = 1 is close to Figure 4's regret with epsilon = 1 (ratio)",
+        "Figure 7: the regret with R = 5, p = 1 is close to Figure 4's with epsilon = 1 (ratio of the first to the "
+        "second)",
         "Section VII-A2: 'Correspondingly, the regret of this case is close to the performance in Fig. 4'",
         "close",
         LIMITED,
@@ -397,12 +423,12 @@ CONSTRAINTS = (
         1.0,
         2.0,
         lambda r: (
-            f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, aims at Delta^(1/5), "
-            f"{0.01**0.2:.2f} for Delta = 0.01, instead of 1/2, which takes {0.25 / 0.01**0.4:.2f} times as many pulls"
+            f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = "
+            f"{0.01**0.2:.2f} (Delta = 0.01) instead of 1/2, and so takes {0.25 / 0.01**0.4:.2f} times as many pulls"
         ),
     ),
     Claim(
-        "Theorem 2: cost c1 ceil(pM) R at most (cost over it, p = 1)",
+        "Theorem 2: the cost is at most c1 ceil(pM) R (ratio of the cost to this bound, p = 1)",
         "Theorem 2: 'incurs communication cost C(T) = c1⌈pM⌉R'",
         "at most 1",
         lambda r: [
@@ -415,7 +441,8 @@ CONSTRAINTS = (
         tuple(f"R = {n}" for n in ROUNDS),
     ),
     exact(
-        "Theorem 2: the regret's bound (R = 4; growth, T = 10^6 to 10^8, over the bound's without min, grid)",
+        "Theorem 2: regret grows no faster than the bound without min (ratio of growth factors, R = 4, T = 10^6 to "
+        "10^8, means on a grid)",
         "Theorem 2: 'incurs regret … upper bounded by O(min{M, T^(2/R)/p^(3/2)} max{Σ_k log(R²KT)/Δ_k, R "
         "√log(R²KT)/(√M ε)})'",
         "at most 1",
@@ -423,10 +450,11 @@ CONSTRAINTS = (
         at_most(1),
         1.0,
         7.5,
-        lambda: f"{CONSTANTS}. Linear regret would give 7.5",
+        lambda: f"{CONSTANTS}. For regret that is linear in T the ratio would be 7.5",
     ),
     exact(
-        "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than none (T^(2/R)/M there, p = 1, T = 10^5)",
+        "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than no communication (T^(2/R)/M at this R, p = 1, T = "
+        "10^5)",
         "Remark 2: 'T^(2/R)/p^(3/2) ≤ M → R ≥ 4 log T/(3 log pM)'",
         "at most 1",
         lambda: factor(4 * LOGS / 3) / AGENTS,
@@ -434,12 +462,13 @@ CONSTRAINTS = (
         1.0,
         2.0,
         lambda: (
-            f"T^(2/R)/p^1.5 <= M means R >= 2 log T/log(p^1.5 M) = {2 * LOGS:.2f}, as Remarks 3 and 5 say for p = 1, "
-            f"and not {4 * LOGS / 3:.2f}. The last line of the proof has R >= log T/log pM, and a minimum with T^(1/R)"
+            f"T^(2/R)/p^1.5 <= M requires R >= 2 log T/log(p^1.5 M) = {2 * LOGS:.2f}, as Remarks 3 and 5 state for p = "
+            f"1; the claim's R is only {4 * LOGS / 3:.2f}. The last line of the proof has R >= log T/log pM instead, "
+            "and T^(1/R) in the minimum"
         ),
     ),
     exact(
-        "Section IV-C2: regret is M R_C(T) at R = 3 log T/(4 log M), p = 1 (min{M, T^(2/R)} there over M)",
+        "Section IV-C2: regret is M R_C(T) at R = 3 log T/(4 log M), p = 1 (ratio of min{M, T^(2/R)} at this R to M)",
         "Section IV-C2: 'the worst-cast regret is still M R_C(T) with R=3log T/4(log M)'",
         1.0,
         lambda: min(AGENTS, factor(0.75 * LOGS)) / AGENTS,
@@ -447,8 +476,8 @@ CONSTRAINTS = (
         1.0,
         0.5,
         lambda: (
-            f"by the minimum alone, as for every R below 2 log T/log M = {2 * LOGS:.2f}: at this R, {0.75 * LOGS:.2f}, "
-            f"T^(2/R) is {text(factor(0.75 * LOGS) / AGENTS)} times M"
+            f"this holds only because of the minimum, as for every R below 2 log T/log M = {2 * LOGS:.2f}. At the "
+            f"claim's R = {0.75 * LOGS:.2f}, T^(2/R) is {text(factor(0.75 * LOGS) / AGENTS)} times M"
         ),
     ),
 )
@@ -464,8 +493,8 @@ def slope_note(results: Results) -> str:
     lost = formulas.bias_slope(LONE["env_params"]["num_arms"], LONE["env_params"]["num_agents"])
     ends = [text(value_of(results, one, "final_slope")) for one in (DIFFER, ALONE)]
     return (
-        f"agents that play their own best arm lose {text(lost)} per slot on average, over 4,000 drawn instances; "
-        f"CDP-MAB loses {ends[0]} per slot at the end, and single agents with the same means {ends[1]}"
+        f"agents that play their own best arm lose {text(lost)} per slot on average, over 4,000 drawn instances. At "
+        f"the end of a run CDP-MAB loses {ends[0]} per slot, and single agents lose {ends[1]} with homogeneous rewards"
     )
 
 
@@ -477,7 +506,8 @@ def on_a_grid() -> str:
 
 HETEROGENEITY = (
     ratio(
-        "Figure 8: CDP-MAB has similar regret with heterogeneous rewards (over that with homogeneous)",
+        "Figure 8: CDP-MAB has similar regret with heterogeneous and homogeneous rewards (ratio of the first to the "
+        "second)",
         "Section VII-A3: 'our proposed method obtain similar regrets under two reward structures'",
         "similar",
         DIFFER,
@@ -486,26 +516,29 @@ HETEROGENEITY = (
         1.0,
         5.0,
         lambda r: (
-            f"{by_formulas(DIFFER, ALIKE)}. Means over agents are closer together: with smaller gaps, arms take longer "
-            "to distinguish, but cost less"
+            f"{by_formulas(DIFFER, ALIKE)}. Averaged over agents, the means of the arms are closer together. Smaller "
+            "gaps take longer to resolve, but an inferior arm costs less"
         ),
     ),
     ratio(
-        "Figure 8: CDP-MAB reaches 1/M of the single agent's regret, homogeneous (5 agents: ratio)",
+        "Figure 8: CDP-MAB reaches 1/M of a single agent's regret with homogeneous rewards (ratio of the regrets, M = "
+        "5)",
         "Section VII-A3: 'which reached … of the single-agent performance under homogeneous reward'",
         "0.2",
         ALIKE,
         ALONE,
-        read(0.2, 0.02, "1/M to the next whole M, from 1/5.5 to 1/4.5"),
+        read(0.2, 0.02, "1/M with M rounded to an integer, from 1/5.5 to 1/4.5"),
         0.2,
         1.0,
         lambda r: (
-            f"{by_formulas(ALIKE, ALONE)}; on a grid of means {on_a_grid()}. It is 1/M if T is long enough for a "
-            f"single agent to finish exploring: at T = 10^5 it has {text(expected(ALONE)['left'])} arms left on average"
+            f"{by_formulas(ALIKE, ALONE)}, and {on_a_grid()} for means on a grid. The ratio is 1/M if T is long enough "
+            "for a single agent to finish exploring; at T = 10^5 a single agent would have "
+            f"{text(expected(ALONE)['left'])} arms left on average"
         ),
     ),
     Claim(
-        "Figure 8: single agents' regret is linear, heterogeneous (slope in the last fifth over the mean)",
+        "Figure 8: single agents have linear regret with heterogeneous rewards (ratio of the last fifth's slope to the "
+        "mean slope)",
         "Section VII-A3: 'the inconsistency will bring a linear regret with'",
         "linear",
         lambda r: mean(group_of(r, LONE).metrics["final_slope"] * HORIZON / group_of(r, LONE).metrics[REGRET]),
@@ -536,9 +569,10 @@ def why_not_seen(results: Results) -> str:
     formula = text(expected(GRAPH["ring"], 10)["waited"])
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
     return (
-        f"regret while waiting: {result}; by the formulas, with agents' choices drawn, the ring's is {formula}. All "
-        f"else is nearly the same in expectation: the ring's part is {100 * part:.2g}% of the regret, which no figure "
-        "shows, since agents' own best arms are nearly optimal"
+        f"the regret while waiting is {result}. {PREDICTED.capitalize()}, but with random choices of the waiting "
+        f"agents, the ring's would be {formula}. Otherwise the graphs differ little in expectation. Waiting is only "
+        f"{100 * part:.2g}% of the ring's regret, too little to see in a figure, because an agent's own best arm is "
+        "nearly optimal"
     )
 
 
@@ -572,9 +606,9 @@ def eigenvalue_note() -> str:
     """The diameter by the formula with the adjacency matrix."""
     of_laplacian, of_adjacency, diameter = formulas.second_eigenvalues(AGENTS)
     return (
-        f"the diameter is {diameter}. The Laplacian's eigenvalue is {of_laplacian:.2f}, above 1, which makes cost and "
-        "regret negative. With the adjacency matrix over d it is "
-        f"{of_adjacency:.3f}, and the bound {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
+        f"the diameter is {diameter}. The Laplacian's second largest eigenvalue, {of_laplacian:.2f}, exceeds 1 and so "
+        "makes cost and regret negative. For the adjacency matrix divided by d the eigenvalue is "
+        f"{of_adjacency:.3f} and the expression {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
     )
 
 
@@ -582,7 +616,8 @@ DIAMETER = 5  # of the 4-regular graph of `second_eigenvalues`; a constant, beca
 TABLE_1 = {"star": 2.0 * (AGENTS - 1), "ring": AGENTS**2 / 2, "complete": AGENTS * (AGENTS - 1) / 2}
 GRAPHS = (
     Claim(
-        "Figure 10: star and complete have the smallest regret, the ring the largest (regret while waiting)",
+        "Figure 10: star and complete have the smallest regret, the ring the largest (differences in regret while "
+        "waiting)",
         "Section VII-B1: 'the Star and Fully-connected graph achieve the smallest regrets while the Ring graph incurs "
         "larger regret'",
         "larger",
@@ -594,7 +629,8 @@ GRAPHS = (
         tuple(f"{a} - {b}" for a, b in ORDER),
     ),
     Claim(
-        "Figure 10: the star has the smallest communication cost (per round, others over it)",
+        "Figure 10: the star has the smallest communication cost (ratio of another graph's cost per round to the "
+        "star's)",
         "Section VII-B1: 'The Star graph is closest to the centralized setting and has the smallest communication "
         "cost'",
         "smallest",
@@ -607,7 +643,7 @@ GRAPHS = (
     ),
     spent(3, "Theorem 3: 'is (Mε)-differentially private'", list(GRAPH.items())),
     exact(
-        "Theorem 3: cost O(c2 d_G log T sum d_i / 2) (links of a round by GIS over c2 d_G sum d_i / 2)",
+        "Theorem 3: the cost is O(c2 d_G log T sum d_i / 2) (ratio of GIS's links per round to c2 d_G sum d_i / 2)",
         "Theorem 3: 'incurs communication cost C_D(T) = O(c2 d_G log T Σ d_i/2)'",
         "at most 1",
         lambda: [links(name, "links") / formulas.diameter_times_edges(name, AGENTS) for name in NAMES],
@@ -615,20 +651,22 @@ GRAPHS = (
         1.0,
         2.0,
         lambda: (
-            "a link is an edge in a slot in which something is sent over it (equation 2). Theorem 1 counts the rounds. "
-            f"In messages (ADV, REQ and DATA): {listed((name, links(name, 'messages')) for name in NAMES)}"
+            "a link is an edge in a slot in which something is sent over it (equation 2). The claim under Theorem 1 "
+            "tests the number of rounds. The number of messages per round (ADV, REQ and DATA) is "
+            f"{listed((name, links(name, 'messages')) for name in NAMES)}"
         ),
         NAMES,
     ),
     Claim(
-        "Theorem 3: waiting costs at most 2 M (d_G - 1)(1 - Delta) (the ring, grid, per agent: over the bound)",
+        "Theorem 3: waiting costs at most 2 M (d_G - 1)(1 - Delta) (ratio of the ring's cost to the bound, means on a "
+        "grid)",
         "Equation (29): '= 2M(d_G-1)(1-Δ)'",
         "at most 1",
         lambda r: mean(group_of(r, on_graph("ring", "grid")).metrics[WAITING] / (2 * SLOTS * 0.99)),
         at_most(1),
         1.0,
         5.0,
-        f"{SLOTS} slots in each of about 6 rounds; the bound is {text(2 * SLOTS * 0.99)}",
+        f"an agent waits {SLOTS} slots in each of about 6 rounds; the bound per agent is {text(2 * SLOTS * 0.99)}",
     ),
     exact(
         "Table I: links per round of 50 agents (diameter times edges)",
@@ -638,22 +676,26 @@ GRAPHS = (
         tuple(read(value, 0.5, "a whole number") for value in TABLE_1.values()),
         tuple(TABLE_1.values()),
         tuple(2 * value for value in TABLE_1.values()),
-        lambda: "by networkx: " + listed((name, formulas.diameter_times_edges(name, AGENTS)) for name in TABLE_1),
+        lambda: (
+            "the library networkx gives "
+            + listed((name, formulas.diameter_times_edges(name, AGENTS)) for name in TABLE_1)
+        ),
         tuple(TABLE_1),
     ),
     exact(
-        "Table I: the regret that graphs add (M(d_G - 1) of Theorem 3 over the table's)",
+        "Table I: the regret that a graph adds (ratio of Theorem 3's M(d_G - 1) to the table's expression)",
         "Table I: 'R_C(T)+O(M) … R_C(T)+O(M(M-1)) … R_C(T)'",
         "at most 1",
         lambda: [float(waiting("star", AGENTS)), SLOTS / (AGENTS - 1)],
         at_most(1),
         1.0,
         2.0,
-        lambda: f"the ring's diameter is {SLOTS + 1}, about M/2, so that M(M - 1) is twice what Theorem 3 gives",
+        lambda: f"the ring's diameter is {SLOTS + 1}, about M/2, so M(M - 1) is about twice Theorem 3's M(d_G - 1)",
         ("star", "ring"),
     ),
     exact(
-        "Table I: a d-regular graph's diameter is of order log M/log(1/lambda_2), of the Laplacian (d = 4)",
+        "Table I: a d-regular graph's diameter is of order log M/log(1/lambda_2), lambda_2 of the Laplacian (value of "
+        "this ratio, d = 4)",
         "Table I: 'is the second largest eigenvalue of the Laplace matrix of the graph'",
         f"at least {DIAMETER}",
         regular_diameter,
@@ -663,7 +705,7 @@ GRAPHS = (
         eigenvalue_note,
     ),
     exact(
-        "Corollary 1: (1 - Delta)/(1 - Delta^(1/R)) + R/T <= 1 (Delta = 0.01, R = 5, T = 10^5)",
+        "Corollary 1: (1 - Delta)/(1 - Delta^(1/R)) + R/T <= 1 (left side for Delta = 0.01, R = 5, T = 10^5)",
         "Appendix E: '(1-Δ)/(1-Δ^(1/R)) + R/T ≤ 1 since R ≥ 1'",
         "at most 1",
         lambda: 0.99 / (1 - 0.01**0.2) + 5 / HORIZON,
@@ -671,22 +713,22 @@ GRAPHS = (
         1.0,
         2.0,
         lambda: (
-            "the sum of Delta^(r/R) over r = 0 ... R - 1 starts with 1 and exceeds it; written from r = 1 to R, it has "
-            "R + 1 terms in the paper. It is of order 1 + R / log(1/Delta)"
+            "the sum of Delta^(r/R) over r = 0 ... R - 1 has the first term 1 and so exceeds 1. It is of order 1 + R / "
+            "log(1/Delta). The paper writes the sum from r = 1 to R but counts R + 1 terms"
         ),
     ),
     exact(
-        "Remarks 3 and 5: R >= 2 log T/log M rounds are no worse than none (T^(2/R)/M at that R)",
+        "Remarks 3 and 5: R >= 2 log T/log M rounds are no worse than no communication (T^(2/R)/M at the least such R)",
         "Remark 3: 'To ensure our performance not worse than the non-communication case, R ≥ 2 log T/log M'",
         "at most 1",
         lambda: factor(2 * LOGS) / AGENTS,
         ONE,
         1.0,
         2.0,
-        lambda: f"R = {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
+        lambda: f"the least R is {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
     ),
     exact(
-        "Equation 22: S(r_k) <= 16 log(8 K r^2 T)/(M Delta_k^2) (the largest constant needed, over all gaps)",
+        "Equation 22: S(r_k) <= 16 log(8 K r^2 T)/(M Delta_k^2) (constant needed instead of 16, largest over all gaps)",
         "Equation (22): '≤ max{16 log(8K(⌈log(1/Δ_k)+1⌉)²T)/(MΔ_k²), …}'",
         "at most 16",
         formulas.equation_22,
@@ -694,8 +736,8 @@ GRAPHS = (
         16.0,
         128.0,
         lambda: (
-            "Dtilde > Delta_k / 4 before r_k, so that 8 / Dtilde^2 < 8 * 16 / Delta_k^2: 128; the second term's 32 = 8 "
-            "* 4 is right, and no order changes"
+            "before r_k, Dtilde > Delta_k / 4 and so 8 / Dtilde^2 < 8 * 16 / Delta_k^2: the constant is 128. The "
+            "second term's constant 32 = 8 * 4 is right, and no order changes"
         ),
     ),
 )
@@ -730,7 +772,7 @@ def with_every_edge(quotients: Callable[[dict[str, float]], list[float]], first:
 
     def why(results: Results) -> str:
         edges = " and ".join(map(text, quotients(costs(results, "cost_bound"))))
-        return f"{first}. If every edge of a component counts in every slot, they are {edges}"
+        return f"{first}. If every edge of a component counted in every slot, the two ratios would be {edges}"
 
     return why
 
@@ -739,8 +781,8 @@ def why_similar(results: Results) -> str:
     """The regrets of the cases by the formulas."""
     formula = listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
     return (
-        f"by the formulas: {formula}; case 2's regret is that of 110 agents, and structures do not differ where nobody "
-        "waits"
+        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret; where nobody waits, "
+        "the structures do not differ"
     )
 
 
@@ -769,17 +811,17 @@ def theorem_4_waiting(results: Results) -> Numbers:
 
 COMPONENTS = (
     exact(
-        "Table II: 100 agents are divided (agents of case 2)",
+        "Table II: each case divides 100 agents into components (number of agents in case 2)",
         "Section VII-C: 'we divide 100 agents into several components with different properties'",
         100,
         lambda: float(sum(settings.CASES["case 2"][1])),
         read(100, 0.5, "a whole number"),
         100.0,
         110.0,
-        lambda: "63 + 24 + 10 + 6 + 7 = 110; with 53 instead of 63 it would be 100. Both are run",
+        lambda: "63 + 24 + 10 + 6 + 7 = 110; with 53 instead of 63 the sum would be 100. We run both",
     ),
     Claim(
-        "Figure 11: cases 1, 2 and 3 have similar regret (over case 1's)",
+        "Figure 11: cases 1, 2 and 3 have similar regret (ratio to the regret of case 1)",
         "Section VII-C1: 'although case1, case2 and case3 can finally achieve similar per-agent regrets'",
         "similar",
         lambda r: [
@@ -793,7 +835,8 @@ COMPONENTS = (
         COMPLETE[1:],
     ),
     Claim(
-        "Figure 11: cost grows from case 1 to 2 (with 53) to 3 (per round, as Theorem 4 counts)",
+        "Figure 11: cost grows from case 1 to 2 (53 instead of 63 agents) to 3 (ratio of costs per round as Theorem 4 "
+        "counts them)",
         "Section VII-C1: 'while the communication cost gradually increases'",
         "gradually increases",
         lambda r: growing(costs(r)),
@@ -801,10 +844,11 @@ COMPONENTS = (
         2.0,
         0.5,
         with_every_edge(growing, "case 3 sends 99 messages to one sink, and has one server link instead of five"),
-        ("case 2 over 1", "case 3 over 2"),
+        ("case 2 to case 1", "case 3 to case 2"),
     ),
     Claim(
-        "Figure 11: of cases 1, 4 and 5 the star costs least (over case 5, as Theorem 4 counts)",
+        "Figure 11: of cases 1, 4 and 5 the star (case 5) costs least (ratio of costs to case 5's, as Theorem 4 counts "
+        "them)",
         "Section VII-C1: 'the sub-graphs close to central setting (like star graph) achieve smaller communication "
         "cost'",
         "smaller",
@@ -813,12 +857,14 @@ COMPONENTS = (
         2.0,
         0.5,
         with_every_edge(
-            over_the_star, "in a star, as in a complete graph, everyone is one hop from the sink: both send as much"
+            over_the_star,
+            "in a star, as in a complete graph, every agent is one hop from the sink, so both send as many messages",
         ),
         ("case 1", "case 4"),
     ),
     Claim(
-        "Figure 11: hybrids cost less than a server (case 6) or one graph (case 3) (those over cases 1 and 5)",
+        "Figure 11: hybrids (cases 1 and 5) cost less than a server (case 6) or one graph (case 3) (ratio of its cost "
+        "to the dearer hybrid's)",
         "Section VII-C1: 'the hybrid structure significantly reduces the communication cost compared with the "
         "centralized setting (case 6) or the fully-decentralized setting(case 3)'",
         "significantly less",
@@ -835,29 +881,31 @@ COMPONENTS = (
         [(case, in_components(case, "uniform")) for case in settings.TABLE_2],
     ),
     Claim(
-        "Theorem 4: cost O((c2 M max d + c1 Q) log T) (cost per round over c2 M max d + c1 Q)",
+        "Theorem 4: the cost is O((c2 M max d + c1 Q) log T) (ratio of the cost per round to c2 M max d + c1 Q)",
         "Theorem 4: 'incurs communication cost C_H(T) = O((c2 M max{d_G^q} + c1 Q) log T)'",
         "at most 1",
         theorem_4_cost,
         at_most(1),
         1.0,
         2.0,
-        "Theorem 1 counts the rounds",
+        "the claim under Theorem 1 tests the number of rounds",
         settings.TABLE_2,
     ),
     Claim(
-        "Theorem 4: waiting adds at most M max{d - 1} to the regret (per agent: over max{d - 1})",
+        "Theorem 4: waiting adds at most M max{d - 1} to the regret (ratio of the addition per agent to max{d - 1})",
         "Theorem 4: 'incurs regret … upper bounded by O(max{…}) + M max_q{d_G^q - 1}'",
         "at most 1",
         theorem_4_waiting,
         at_most(1),
         1.0,
         5.0,
-        "the first term is that of Theorem 1. In case 5 all send to the hub at once, and nobody waits",
+        "the bound's first term is that of Theorem 1. In case 5 all agents send to the hub in one slot, and nobody "
+        "waits",
         ("case 4", "case 5"),
     ),
     exact(
-        "Corollary 2: cost O((c2 M max{d - 1} + c1 Q) R) (growth over the bound's, complete, M = 50 to 200)",
+        "Corollary 2: the cost is O((c2 M max{d - 1} + c1 Q) R) (ratio of growth factors of cost and bound, complete "
+        "graphs, M = 50 to 200)",
         "Corollary 2: 'with communication cost O(c2 M max{d_G^q - 1} + c1 Q)R'",
         "at most 1",
         lambda: formulas.round_cost("complete", (40,) * 5)[0] / formulas.round_cost("complete", (10,) * 5)[0],
@@ -865,19 +913,20 @@ COMPONENTS = (
         1.0,
         4.0,
         lambda: (
-            "d - 1 = 0 in complete components, so that the printed bound does not count the agents' messages to the "
-            "sink: M - Q of them. Theorem 4 has d"
+            "in complete components d - 1 = 0, so the printed bound does not count the M - Q messages that agents send "
+            "to the sinks. Theorem 4 has d"
         ),
     ),
     exact(
-        "Corollary 2: the regret's bound (R = 4; growth, T = 10^6 to 10^8, over the bound's without min, grid)",
+        "Corollary 2: regret grows no faster than the bound without min (ratio of growth factors, R = 4, T = 10^6 to "
+        "10^8, means on a grid)",
         "Corollary 2: 'R_H^R(T) = O(min{M, T^(2/R)} max{Σ_k log(R²KT)/Δ_k, R √log(R²KT)/(√M ε)} + M max{d_G^q})'",
         "at most 1",
         lambda: growth(10**6, 10**8, 4)[0],
         at_most(1),
         1.0,
         7.5,
-        lambda: "that of Theorem 2; the second term does not depend on T",
+        lambda: "the bound is that of Theorem 2; its second term does not depend on T",
     ),
 )
 
@@ -900,12 +949,17 @@ def why_above(results: Results) -> str:
     for q in KINDS:
         chosen = {name: in_structure(name, q) for name in settings.STRUCTURES[1:]}
         waits = {name: number_of(results, one, WAITING) for name, one in chosen.items()}
-        each = "; ".join(f"{name}: {text(e.value)} {interval(e[1:])}" for name, e in waits.items())
+        each = " and ".join(f"{text(e.value)} {interval(e[1:])} ({name})" for name, e in waits.items())
         formula = listed((name, expected(one, 40)["waited"]) for name, one in chosen.items())
         regret = text(value_of(results, in_structure("server", q)))
-        parts.append(f"{q}: {each}; by the formulas {formula}; with a server, where nobody waits, it is 0 of {regret}")
-    less = "slots of waiting also leave less time to explore arms that are near the best, so that totals differ by less"
-    return f"the regret while waiting, {'. '.join(parts)}; {less}"
+        parts.append(
+            f"With {q} rewards the regret while waiting is {each}; {PREDICTED} it would be {formula}. With a server "
+            f"nobody waits (0 of a regret of {regret})"
+        )
+    less = (
+        "Waiting also leaves less time to explore near-optimal arms, so the total regrets exceed the server's by less"
+    )
+    return f"{'. '.join(parts)}. {less} than the regret while waiting"
 
 
 def slightly(results: Results) -> Numbers:
@@ -926,7 +980,7 @@ def corollary_3(results: Results) -> Numbers:
 SERVER = in_structure("server", "heterogeneous")
 HETEROGENEOUS = (
     Claim(
-        "Figure 12: CDP-MAB has the smallest regret, HDP-MAB less than DDP-MAB (differences, per agent)",
+        "Figure 12: CDP-MAB has the smallest regret, HDP-MAB less than DDP-MAB (differences in regret per agent)",
         "Section VII-C2: 'The CDP-MAB achieves the smallest regret … the hybrid structure can achieve smaller delay as "
         "well as better performance than the decentralized network'",
         "smallest",
@@ -938,28 +992,32 @@ HETEROGENEOUS = (
         tuple(f"{a} - {b}, {q}" for q in KINDS for a, b in STEPS),
     ),
     Claim(
-        "Section VII-C2: waiting costs slightly more where agents differ (ring: more, and part of the regret)",
+        "Section VII-C2: waiting costs slightly more with heterogeneous rewards (ring: increase in waiting regret, "
+        "its share of all regret)",
         "Section VII-C2: 'The other two structures are slightly affected by the heterogeneous reward'",
         "slightly",
         slightly,
         (above(0), alike(0, 0.1, "'slightly'")),
         (1.0, 0.05),
         (0.0, 1.0),
-        "an agent's own best arm is not that of the others: the loss does not shrink from round to round",
-        ("more", "part"),
+        "an agent's own best arm is not the best arm on average over agents, so the loss does not shrink from round to "
+        "round",
+        ("increase", "share"),
     ),
     Claim(
-        "Corollary 3: CDP-MAB has R_C(T) with heterogeneous rewards (over the formulas' for mean rewards)",
+        "Corollary 3: CDP-MAB has R_C(T) regret with heterogeneous rewards (ratio to the regret predicted for mean "
+        "rewards)",
         "Corollary 3: 'Our CDP-MAB can achieve R_C(T) regret'",
         "1",
         lambda r: mean(group_of(r, SERVER).metrics[REGRET] / expected(SERVER, 100)["regret"]),
         alike(1, 0.1, "'can achieve'"),
         1.0,
         3.0,
-        "100 drawn instances",
+        f"the prediction, {PREDICTED}, is averaged over 100 drawn instances",
     ),
     Claim(
-        "Corollary 3: heterogeneous rewards add O(M (d - 1) log T) (waiting, per agent, over (d - 1) log T)",
+        "Corollary 3: heterogeneous rewards add O(M (d - 1) log T) (ratio of waiting regret per agent to (d - 1) log "
+        "T)",
         "Corollary 3: 'Our DDP-MAB can achieve R_D(T)+O(M(d_G-1)log(T)) regret … Our HDP-MAB can achieve "
         "R_H(T)+O(M max{d_G^q-1} log T) regret'",
         "at most 1",
@@ -967,7 +1025,7 @@ HETEROGENEOUS = (
         at_most(1),
         1.0,
         1e3,
-        "{} and {} slots per round".format(*(waiting(name, 100) for name in ("ring", "five rings"))),
+        "agents wait {} and {} slots per round".format(*(waiting(name, 100) for name in ("ring", "five rings"))),
         ("ring", "five rings"),
     ),
 )

@@ -70,9 +70,10 @@ class PrivacyStudy(FederatedFigure):
     name = "li2022-4"
     title = "Li & Song 2022, Figure 4: privacy and regret"
     description = (
-        "CDP-MAB with 50 agents and 100 arms, whose means form a grid or are drawn from [0, 1]. The paper's epsilon is "
-        "that of the noise; the tables give the accountant's: per message (Theorem 1), for all messages of an agent if "
-        "one reward changes (event level), and if all of its rewards may change (user level)."
+        "CDP-MAB with 50 agents and 100 arms. The means of the arms form a grid or are drawn from [0, 1]. The paper's "
+        "epsilon sets the scale of the noise; the tables give the accountant's epsilon: per message (Theorem 1), for "
+        "all messages of an agent if one reward changes (event level), and if all of its rewards may change (user "
+        "level)."
     )
     figures = ("li2022/4",)
     claims = claims.PRIVACY
@@ -108,14 +109,14 @@ class PrivacyStudy(FederatedFigure):
             log_scale(ax, "y", regret)
             ax.set(xscale="log", xlabel="epsilon", ylabel="regret per agent at T")
         shared_legend(figure)
-        caption = "Regret against epsilon, by what epsilon refers to; dashed: without privacy."
+        caption = "Regret against epsilon, for three meanings of epsilon; dashed: without privacy."
         return Plot(f"{self.name}_levels", figure, caption)
 
 
 class ParticipationStudy(FederatedFigure):
     name = "li2022-5"
     title = "Li & Song 2022, Figure 5: participation"
-    description = "CDP-MAB with epsilon = 1; N = ceil(pM) of 50 agents upload in a round, drawn anew each time."
+    description = "CDP-MAB with epsilon = 1; in each round N = ceil(pM) of the 50 agents, drawn at random, upload."
     figures = ("li2022/5",)
     claims = claims.PARTICIPATION
     configs = tuple(constrained(p, None, qualities) for qualities in BOTH for p in SHARES)
@@ -125,8 +126,8 @@ class RoundsStudy(FederatedFigure):
     name = "li2022-6"
     title = "Li & Song 2022, Figure 6: communication rounds"
     description = (
-        "CDP-MAB with epsilon = 1, p = 1 and at most R rounds, which requires the smallest gap and is given the true "
-        "one; and without a limit on rounds. T = 10^4 is what the text's 'log(T) = 4' implies."
+        "CDP-MAB with epsilon = 1 and p = 1, with at most R rounds or without a limit. With a limit the algorithm "
+        "needs the smallest gap; we give it the true one. The text's 'log(T) = 4' implies T = 10^4."
     )
     figures = ("li2022/6",)
     claims = claims.ROUND_LIMITS
@@ -143,7 +144,7 @@ class RoundsStudy(FederatedFigure):
 class ConstraintsStudy(FederatedFigure):
     name = "li2022-7"
     title = "Li & Song 2022, Figure 7: participation and rounds together"
-    description = "CDP-MAB with epsilon = 1 and every pair (p, R), and without a limit on R. An upload costs c1 = 25."
+    description = "CDP-MAB with epsilon = 1, for every pair (p, R) and without a limit on R. An upload costs c1 = 25."
     figures = ("li2022/7",)
     claims = claims.CONSTRAINTS
     runs = (5, 10)
@@ -164,8 +165,8 @@ class RewardsStudy(FederatedFigure):
     name = "li2022-8"
     title = "Li & Song 2022, Figure 8: heterogeneous rewards"
     description = (
-        "5 agents and 10 arms, whose means are shared by all agents or drawn for each; CDP-MAB with epsilon = 1, and "
-        "agents without communication. Regret is measured by the means averaged over agents."
+        "5 agents and 10 arms; all agents have the same means, or means are drawn for each agent. CDP-MAB with epsilon "
+        "= 1 is compared with agents without communication. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/8",)
     claims = claims.HETEROGENEITY
@@ -237,8 +238,8 @@ class StructuresStudy(FederatedFigure):
     description = (
         "100 agents and 10 arms, with a server, on one ring, or on five rings of 20 with a server; epsilon = 1. The "
         "paper does not specify the graphs of its figure (rings have the longest delays), nor its arms: 10 as in "
-        "Figure 8. With 100, the means over 100 agents lie so close together that by the formulas two or three arms "
-        "are left at T. Regret is measured by the means averaged over agents."
+        "Figure 8. With 100 arms, the means over 100 agents lie so close together that, with every estimate at its "
+        "expectation, two or three arms would be left at T. Regret is measured by the means averaged over agents."
     )
     figures = ("li2022/12",)
     claims = claims.HETEROGENEOUS

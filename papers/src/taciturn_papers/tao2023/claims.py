@@ -48,7 +48,7 @@ from taciturn_papers.tao2023.settings import (
 from taciturn_papers.tao2023.share_dynamics import agents_needed, lift, power_of_ten, sigma, theorem
 
 ENOUGH = math.log10(6000)  # log10 of the agents that are enough in the paper
-LITTLE = 0.02  # a sixth of 6 delta
+LITTLE = 0.02  # delta
 
 
 def regret(results: Results, setting: Setting) -> Floats:
@@ -79,10 +79,11 @@ def checked(results: Results, chosen: Sequence[Setting]) -> str:
         group = setting.find(results, SHARES)
         computed = "not run" if group is None else format(group.mean("regret"), ".3f")
         lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
-        texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f}, {lifted:.2f}".removeprefix(": "))
+        texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f} and {lifted:.2f}".removeprefix(": "))
     return (
-        f"by {SHARES}, without learning, and the total share that noise sustains on the inferior options (near 1 and "
-        f"above, no option can lead): {'; '.join(texts)}"
+        f"we list the regret of the {SHARES} (the shares of the options with noise, without single agents), the regret "
+        "without learning, and the total share that noise sustains on the inferior options (at about 1 or more no "
+        f"option can lead): {'; '.join(texts)}"
     )
 
 
@@ -121,8 +122,8 @@ def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) 
             shares = [found(results, s).mean("regret") / settings.uniform_regret(s.m) for s in (one, other)]
             texts.append(f"{name}: {computed}, {idle(one, other):+.3f}, {shares[0]:.2f} and {shares[1]:.2f}")
         return (
-            f"the difference by {SHARES}, that without learning, and the regrets over those without learning: "
-            f"{'; '.join(texts)}"
+            f"we list the difference in the {SHARES}, the difference without learning, and the ratios of the two "
+            f"regrets to the regrets without learning: {'; '.join(texts)}"
         )
 
     return Claim(
@@ -145,7 +146,7 @@ def similar(claim: str, quote: str, words: str, why: str, *pairs: tuple[Setting,
         quote,
         words,
         lambda r: [statistics.difference(*found(r, a).paired(found(r, b), "regret")) for a, b in pairs],
-        alike(0, LITTLE, f"'{words}', as a sixth of 6 delta"),
+        alike(0, LITTLE, f"'{words}', read as at most delta apart"),
         0.0,
         BOUND,
         why,
@@ -200,8 +201,8 @@ def domain(results: Results) -> str:
     asked = theorem(20, 1.0, 10_000)
     return (
         f"with the constants of section 6 the domain begins at {asked['rounds']:,.0f} rounds and g(N) = "
-        f"10^{asked['log10_copies']:,.0f} ln N, where nothing is left of the noise and shares follow equation 34. With "
-        "a delta near 1 it begins at 10^9 agents, but 6 delta then exceeds any regret"
+        f"10^{asked['log10_copies']:,.0f} ln N. There the noise vanishes, and shares follow equation 34. With a delta "
+        "near 1 the domain begins at 10^9 agents, but 6 delta then exceeds any regret"
     )
 
 
@@ -223,42 +224,45 @@ def lemma(name: str) -> Claim:
     """One of the lemmas of section 5, where its conditions hold."""
     size = lemmas.domain()[0]
     return Claim(
-        f"Lemma {name}: {lemmas.CLAIMED[name]} (deviation over bound)",
+        f"Lemma {name}: {lemmas.CLAIMED[name]} (ratio of deviation to bound)",
         f"Lemma {name}: '{QUOTES[name]}'",
         "at most 1",
         lambda r: float(lemmas.deviations()[name]),
         at_most(1),
         1.0,
         2.0,
-        f"the largest of ten rounds with M = {lemmas.OPTIONS}, beta = {lemmas.ADOPTS} and epsilon = "
-        f"{lemmas.EPSILON:g}, for which N = 10^{math.log10(size):.0f} meets all conditions of the lemmas. Those of "
-        "section 6 do not meet them",
+        f"this is the maximum over ten rounds with M = {lemmas.OPTIONS}, beta = {lemmas.ADOPTS} and epsilon = "
+        f"{lemmas.EPSILON:g}, for which N = 10^{math.log10(size):.0f} meets all conditions of the lemmas. The "
+        "parameters of section 6 do not meet these conditions",
     )
 
 
 FEW, LARGE = 10.0**4, 10.0**8
 THEORY = (
     Claim(
-        "Theorem 5.1: walks are nearly uniform within O(log² N) slots (steps' growth over ln² N's, N = 65 to 257)",
+        "Theorem 5.1: walks are nearly uniform within O(log² N) slots (ratio of growth factors of steps and ln² N, N = "
+        "65 to 257)",
         "Theorem 5.1: 'all the MHRWs achieve a nearly uniform distribution … within O(log^2 N) slots'",
         "at most 1, on any graph",
         lambda r: [mixing_growth(kind) for kind in ("erdos_renyi", "ring")],
         at_most(1),
         1.0,
         16 * (math.log(65) / math.log(257)) ** 2,
-        "the steps grow like log N / gap. The paper takes the gap of any graph as a constant: that of random graphs "
-        "hardly depends on N, a ring's shrinks like N^-2, so that walks take N² log N steps. Queues only add",
+        "the number of steps grows like log N divided by the spectral gap. The paper takes the gap of any graph as a "
+        "constant. The gap of random graphs hardly depends on N, but the gap of a ring shrinks like N^-2, so walks "
+        "take N² log N steps. Queues only add more slots",
         ("random graphs", "odd rings"),
     ),
     untested(
-        "Remark 5.1: O(g(N) log³ N) bits per agent and round",
+        "Remark 5.1: an agent sends O(g(N) log³ N) bits per round",
         "Remark 5.1: 'our algorithm has a per-round communication complexity of O(g(N) log^3 N) for each agent'",
         "an order",
-        "it is Theorem 5.1's number of slots times g(N) messages of O(log N) bits, and its constants are free: what "
-        "can be computed is in the row of Theorem 5.1",
+        "this order is the product of Theorem 5.1's number of slots and g(N) messages of O(log N) bits, with free "
+        "constants. The claim under Theorem 5.1 tests the number of slots; the rest cannot be tested",
     ),
     Claim(
-        "Theorem 5.2: regret at most 6 delta in its domain (over 6 delta, M = 20, fewest rounds, equation 34)",
+        "Theorem 5.2: regret is at most 6 delta in its domain (ratio of equation 34's regret to 6 delta, M = 20, "
+        "fewest rounds)",
         "Theorem 5.2: 'for any R such that … we have Regret_N(R) := … ≤ 6δ'",
         "at most 1",
         in_the_limit,
@@ -268,7 +272,7 @@ THEORY = (
         domain,
     ),
     Claim(
-        "Theorem 5.2 explains the simulations (what it requires over what they have, M = 20, g = ln² N)",
+        "Theorem 5.2 explains the simulations (ratio of the required value to the simulated one, M = 20, g = ln² N)",
         "Section 6.1: 'consistent with Theorem 5.2, if we gradually increase N … such that N is sufficiently large "
         "with respect to M, ε and δ'",
         "consistent",
@@ -276,24 +280,26 @@ THEORY = (
         at_most(1),
         (1.0, 1.0),
         2.0,
-        "10,000 rounds, and N = 10,000",
+        "the simulations have 10,000 rounds and N = 10,000",
         ("rounds", "log10 of g(N) / ln N"),
     ),
     Claim(
-        "Equation (36): without noise and for infinite N at most 3 delta (regret of equation 34 over 3 delta)",
+        "Equation (36): without noise and for infinite N regret is at most 3 delta (ratio of equation 34's regret to 3 "
+        "delta)",
         "Equation (36): 'With infinite population … for T ≥ ln M/δ^2, η_1 - 1/R Σ_r Σ_j E[P_j^{r-1} Φ_j^r] ≤ 3δ'",
         "at most 1",
         without_noise,
         at_most(1),
         1.0,
         tuple(settings.uniform_regret(m) / (3 * DELTA) for m in (10, 20)),
-        f"{ROUNDS:,} rounds, of which it asks for ln M / delta^2: "
+        f"we run {ROUNDS:,} rounds; equation (36) requires ln M / delta^2 = "
         f"{math.log(10) / DELTA**2:,.0f} and {math.log(20) / DELTA**2:,.0f}",
         ("M = 10", "M = 20"),
     ),
     *map(lemma, lemmas.CLAIMED),
     Claim(
-        "Remark 5.3: mean estimates approach popularities (their largest difference, N = 10^4 minus 10^8, g = ln² N)",
+        "Remark 5.3: mean estimates approach popularities (largest difference at N = 10^4 minus at N = 10^8, g = ln² "
+        "N)",
         "Remark 5.3: 'the average estimate on option j's popularity, i.e., … approaches the actual popularity'",
         "falls",
         lambda r: lemmas.bias(FEW, 1.0, H * math.log(FEW) ** 2) - lemmas.bias(LARGE, 1.0, H * math.log(LARGE) ** 2),
@@ -301,7 +307,8 @@ THEORY = (
         0.01,
         -0.01,
         lambda r: (
-            "by the expected estimate, where one of 20 options has half of the adopters, epsilon = 1: "
+            "if one of 20 options has half of the adopters and epsilon = 1, the largest difference of the expected "
+            "estimate from the popularity is "
             + ", ".join(f"{lemmas.bias(n, 1.0, H * math.log(n) ** 2):.2g} (N = {n:.0e})" for n in (FEW, 1e6, LARGE))
         ),
     ),
@@ -310,45 +317,45 @@ THEORY = (
 MORE = (6000, 10_000)
 FIGURE_2 = (
     bounded(
-        "Figure 2a: not within 6 delta with few agents (regret, N = 3,000; text M = 10, caption M = 20)",
+        "Figure 2a: regret is not within 6 delta with few agents (N = 3,000; the text has M = 10, the caption M = 20)",
         "Section 6.1: 'although the regret of our algorithm converges to a stable level, we cannot guarantee that it "
         "can be upper-bounded by 6δ'",
         *(Setting(3000, m) for m in (10, 20)),
         over=True,
     ),
     bounded(
-        "Figure 2a: within 6 delta once N is large (regret)",
+        "Figure 2a: regret is within 6 delta once N is large (final regret)",
         "Section 6.1: 'an upper bound of 6δ on the regret of our algorithm can be ensured'",
         *(Setting(n, m) for m in (10, 20) for n in MORE),
     ),
     larger(
-        "Figure 2: smaller regret with more agents (regret of N = 3,000 minus N = 10,000)",
+        "Figure 2: regret is smaller with more agents (regret at N = 3,000 minus regret at N = 10,000)",
         "Section 6.1: 'we have smaller regret if letting more agents participate in the social learning process'",
         "smaller",
         *((Setting(3000, m), Setting(10_000, m)) for m in (10, 20)),
     ),
     similar(
-        "Figure 2b: sqrt(N) gives much the same as ln² N (difference of regrets)",
+        "Figure 2b: g(N) = sqrt(N) gives much the same regret as ln² N (difference of the regrets)",
         "Section 6.1: 'When defining g(N) = √N in Fig. 2(b), we get very similar results'",
         "very similar",
-        "similar because neither learns",
+        "the regrets are similar because the algorithm learns with neither",
         *((Setting(n, m, growth="root"), Setting(n, m)) for m in (10, 20) for n in SIZES),
     ),
     Claim(
-        "Figure 2: convergence within almost the same horizon (fall of the regret still to come at 1,000 of 10,000 "
-        "rounds)",
+        "Figure 2: regret converges within almost the same horizon (difference between N in its fall after round 1,000 "
+        "of 10,000)",
         "Section 6.1: 'our algorithm achieves convergence within almost the same time horizon, even more agents are "
         "engaged'",
         "almost the same",
         lambda r: [
             statistics.difference(settling(r, Setting(10_000, m)), settling(r, Setting(3000, m))) for m in (10, 20)
         ],
-        alike(0, LITTLE, "'almost the same', as a sixth of 6 delta"),
+        alike(0, LITTLE, "'almost the same', read as at most delta apart"),
         0.0,
         BOUND,
         lambda r: (
-            f"N = 10,000 minus N = 3,000, by {SHARES}. Regrets stand where they end almost from the first round on, as "
-            "next to nothing is learned: at 1,000 rounds "
+            f"we subtract the fall at N = 3,000 from the fall at N = 10,000, both in the {SHARES}. Almost nothing is "
+            "learned, so regret is close to its final value from the first rounds on: after 1,000 rounds it is "
             + ", ".join(
                 f"{found(r, Setting(n, m), SHARES).mean('regret_at_tenth'):.3f} (N = {n:,}, M = {m}; at the end "
                 f"{found(r, Setting(n, m), SHARES).mean('regret'):.3f})"
@@ -363,18 +370,18 @@ FIGURE_2 = (
 
 FIGURE_3 = (
     bounded(
-        "Figure 3: not within 6 delta with too few agents for the options (regret)",
+        "Figure 3: regret is not within 6 delta with too few agents for the options (final regret)",
         "Section 6.2: '(e.g., M ≥ 20, N = 3 × 10^3 or M = 30, N = 6 × 10^3), the regret even cannot be bounded by 6δ'",
         *(Setting(n, m) for n, m in ((3000, 20), (3000, 30), (6000, 30))),
         over=True,
     ),
     bounded(
-        "Figure 3: within 6 delta with N = 10,000 (regret)",
+        "Figure 3: regret is within 6 delta with N = 10,000 (final regret)",
         "Section 6.2: 'when we increase N to 10^4, the upper bound holds for ∀M ≤ 30'",
         *(Setting(10_000, m) for m in (10, 20, 30)),
     ),
     larger(
-        "Figure 3: larger regret with more options (M = 30 minus M = 10, beyond the same without learning)",
+        "Figure 3: regret is larger with more options (M = 30 minus M = 10, less the same difference without learning)",
         "Section 6.2: 'when there are more unknown options for the agents to learn, the regret of our algorithm still "
         "converges but to a larger value'",
         "larger",
@@ -387,38 +394,39 @@ def privacy_note(results: Results) -> str:
     """The number of messages in a run, and the epsilon spent."""
     sent = found(results, Setting(10_000)).mean("messages") / 10_000
     return (
-        f"of a round, as the theorem says, not of a run: an agent sends about {sent:,.0f} messages in {ROUNDS:,} "
-        "rounds, each at epsilon. An agent without an option sends nothing, which is seen, so that no total is finite"
+        f"this is the epsilon of one round, as in the theorem. Over a run of {ROUNDS:,} rounds an agent sends about "
+        f"{sent:,.0f} messages, each at epsilon. An agent without an option visibly sends nothing, so its epsilon over "
+        "a run is infinite"
     )
 
 
 FIGURE_4 = (
     bounded(
-        "Figure 4: not within 6 delta with few agents and little epsilon (regret, N = 3,000)",
+        "Figure 4: regret is not within 6 delta with few agents and small epsilon (final regret, N = 3,000)",
         "Section 6.3: 'the converged regret even cannot be bounded by 6δ with ε ≤ 1.5'",
         *(Setting(3000, epsilon=e) for e in (0.5, 1.0, 1.5)),
         over=True,
     ),
     bounded(
-        "Figure 4: within 6 delta with N = 10,000 (regret)",
+        "Figure 4: regret is within 6 delta with N = 10,000 (final regret)",
         "Section 6.3: 'the upper bound 6δ holds for ∀ε ∈ [0.5, 2.0]'",
         *(Setting(10_000, epsilon=e) for e in (0.5, 1.0, 1.5, 2.0)),
     ),
     larger(
-        "Figure 4: larger regret with smaller epsilon (regret of 0.5 minus 2)",
+        "Figure 4: regret is larger with smaller epsilon (regret at epsilon = 0.5 minus regret at epsilon = 2)",
         "Section 6.3: 'we indeed obtain higher regret and thus less learning utility by decreasing the privacy budget'",
         "higher",
         *((Setting(n, epsilon=0.5), Setting(n, epsilon=2.0)) for n in SIZES),
     ),
     similar(
-        "Figure 4: close to no noise with N = 10,000 (difference of regrets)",
+        "Figure 4: with N = 10,000 regret is close to regret without noise (difference of the two)",
         "Section 6.3: 'the regret with 1.0 ≤ ε ≤ 2.0 is very close to the one with ε = ∞'",
         "very close",
-        "without noise the algorithm learns, with noise it does not",
+        "the algorithm learns without noise and does not learn with noise",
         *((Setting(10_000, epsilon=e), Setting(10_000, epsilon=None)) for e in (1.0, 1.5, 2.0)),
     ),
     Claim(
-        "Theorem 5.3: epsilon-LDP of an agent in each round (largest log-likelihood ratio over epsilon, epsilon = 1)",
+        "Theorem 5.3: each agent has epsilon-LDP in each round (largest log-likelihood ratio, relative to epsilon = 1)",
         "Theorem 5.3: 'In each round, our perturbation mechanism F achieves ϵ-LDP for each agent'",
         "at most 1",
         lambda r: 2 * math.log(1 / flip_probability(1.0) - 1),
@@ -428,7 +436,7 @@ FIGURE_4 = (
         privacy_note,
     ),
     Claim(
-        "Without noise the algorithm stays within 6 delta (regret, N = 10,000, M = 20)",
+        "Without noise regret stays within 6 delta (final regret, N = 10,000, M = 20)",
         "",
         f"at most {BOUND:.2f}",
         lambda r: mean(regret(r, Setting(10_000, epsilon=None))),
@@ -436,8 +444,8 @@ FIGURE_4 = (
         BOUND,
         settings.uniform_regret(20),
         lambda r: (
-            f"{checked(r, [Setting(10_000, epsilon=None)])}. A run that loses the best option early depends on mu to "
-            "recover it: a few do, with several times the regret"
+            f"{checked(r, [Setting(10_000, epsilon=None)])}. A few runs lose the best option early and recover it only "
+            "by exploration (mu), with several times the regret"
         ),
         own=True,
     ),
@@ -459,13 +467,13 @@ def statements(ends: Sequence[float]) -> dict[str, bool]:
     few, more, most, strict, loose, plain, narrow, wide = ends
     return {
         "above 6 delta at N = 3,000": few > BOUND,
-        "at most that at N = 6,000": more <= BOUND,
-        "for every epsilon": max(strict, loose) <= BOUND,
-        "for every M": max(narrow, wide) <= BOUND,
-        "falls with N": few > more > most,
-        "falls with epsilon": strict > most > loose > plain,
-        "rises with M": narrow < most < wide,
-        "epsilon = 1 within 0.02 of none": most - plain < 0.02,
+        "at most 6 delta at N = 6,000": more <= BOUND,
+        "at most 6 delta for every epsilon": max(strict, loose) <= BOUND,
+        "at most 6 delta for every M": max(narrow, wide) <= BOUND,
+        "falling with N": few > more > most,
+        "falling with epsilon": strict > most > loose > plain,
+        "rising with M": narrow < most < wide,
+        "within 0.02 of the regret without noise at epsilon = 1": most - plain < 0.02,
     }
 
 
@@ -482,10 +490,11 @@ def reading(name: str, own: Config) -> Claim:
         groups = [longest_run(results, own, **one) for one in COMPARED]
         ends = [g.mean("regret") for g in groups if g is not None]
         held = statements(ends) if len(ends) == len(groups) else {}
-        return "; ".join(f"{claim}: {'yes' if holds else 'no'}" for claim, holds in held.items())
+        answers = "; ".join(f"{claim}: {'yes' if holds else 'no'}" for claim, holds in held.items())
+        return f"is the regret as the paper states? {answers[:1].upper()}{answers[1:]}" if held else ""
 
     return Claim(
-        f"At most 6 delta (N = 10,000, M = 20, epsilon = 1): {name}",
+        f"Regret is at most 6 delta (final regret, N = 10,000, M = 20, epsilon = 1): {name}",
         "",
         f"at most {BOUND:.2f}",
         measured,
@@ -509,8 +518,8 @@ def enough(growth: str) -> Claim:
         return large
 
     return Claim(
-        "As written, 6,000 agents are enough (log10 of the smallest N computed, M = 20, epsilon = 1, g = "
-        f"{settings.GROWTH[growth]})",
+        "As written, 6,000 agents are enough (log10 of the smallest computed N that is enough, M = 20, epsilon = 1, g "
+        f"= {settings.GROWTH[growth]})",
         "",
         f"{ENOUGH:.2f}",
         lambda r: min((math.log10(n) for n, value in sizes(r).items() if value <= BOUND), default=math.inf),
@@ -518,9 +527,9 @@ def enough(growth: str) -> Claim:
         ENOUGH,
         math.inf,
         lambda r: (
-            f"{SHARES}: "
-            + "; ".join(f"10^{math.log10(n):.0f}: {value:.3f}" for n, value in sizes(r).items())
-            + f". By the mean dynamics it takes at least {power_of_ten(agents_needed(20, 1.0, growth))}"
+            f"the regret of the {SHARES} is "
+            + ", ".join(f"{value:.3f} (N = 10^{math.log10(n):.0f})" for n, value in sizes(r).items())
+            + f". By the mean dynamics N must be at least {power_of_ten(agents_needed(20, 1.0, growth))}"
         ),
         own=True,
     )
@@ -541,14 +550,14 @@ def cross_check(own: Config) -> Claim:
 
     def spent(results: Results) -> str:
         one, second = pair(results)
-        return f"agents: {one.mean('regret'):.3f}, {SHARES}: {second.mean('regret'):.3f}"
+        return f"the regret is {one.mean('regret'):.3f} with agents and {second.mean('regret'):.3f} in the {SHARES}"
 
     return Claim(
-        f"Agents minus {SHARES} (difference of regrets), {settings.reading_name(own)}",
+        f"Agents have the same regret as the {SHARES} (difference of the regrets), {settings.reading_name(own)}",
         "",
         "0",
         lambda r: statistics.difference(*pair(r)[0].paired(pair(r)[1], "regret")),
-        alike(0, 0.03, "the same law"),
+        alike(0, 0.03, "the same distribution"),
         0.0,
         0.1,
         spent,
@@ -574,12 +583,12 @@ def learns(epsilon: float | None) -> Claim:
         lifted, _ = lift(ordered_means(setting.m), sigma(epsilon, setting.n / 2, 200), math.log(0.65 / 0.35))
         computed = found(results, setting, SHARES).mean("regret")
         return (
-            f"without learning: {chance:.3f}; {SHARES}: {computed:.3f}; equation 34: {limit:.3f}. Noise sustains a "
-            f"total share of {lifted:.2f} on the inferior options"
+            f"the regret is {chance:.3f} without learning, {computed:.3f} in the {SHARES} and {limit:.3f} by equation "
+            f"34. Noise sustains a total share of {lifted:.2f} on the inferior options"
         )
 
     return Claim(
-        f"The algorithm learns with beta = 0.65 (regret, epsilon = {level_text(epsilon)})",
+        f"The algorithm learns with beta = 0.65 (final regret, epsilon = {level_text(epsilon)})",
         "",
         f"below {chance - 0.05:.3f}",
         lambda r: mean(regret(r, setting)),

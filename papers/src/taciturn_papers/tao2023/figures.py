@@ -125,7 +125,7 @@ class Regret(PaperStudy):
         limits, result = results.select(policy=LIMIT), []
         for policy, name, caption in (
             (AGENTS, "agents", "The algorithm as written, agent by agent."),
-            (SHARES, "shares", "Cross-check: noisy share dynamics, with the same signals."),
+            (SHARES, "shares", "Cross-check: the noisy share dynamics with the same signals."),
         ):
             shown = results.select(policy=policy)
             if len(shown):
@@ -146,10 +146,11 @@ class AgentsStudy(Regret):
     title = "Tao et al. 2023, Figure 2: number of agents"
     description = (
         "PrivateSocialLearning with epsilon = 1 per message, 10,000 rounds. The text says M = 10 and the caption M = "
-        "20: both are shown. The paper has 30 repetitions; here 5 seeds, whose final regrets differ by about 0.003 "
-        "(0.005 without noise), little against 6 delta = 0.12. Copies end at uniformly random agents, as Theorem 5.1 "
-        "says of its random walks, by the normal approximation of that law "
-        '(`dissemination="aggregated"`): an agent\'s sums of bits are drawn with their exact means and covariances.'
+        "20: both are shown. The paper has 30 repetitions; we use 5 seeds. Their final regrets differ by about 0.003 "
+        "(0.005 without noise), which is small compared with 6 delta = 0.12. Copies end at uniformly random agents, as "
+        "Theorem 5.1 states for its random walks. We use the normal approximation of the distribution of an agent's "
+        "sums "
+        'of bits, with their exact means and covariances (`dissemination="aggregated"`).'
     )
     figures = ("tao2023/2",)
     claims = claims.FIGURE_2
@@ -173,8 +174,8 @@ class OptionsStudy(Regret):
     title = "Tao et al. 2023, Figure 3: number of options"
     description = (
         "epsilon = 1 per message, g(N) = ln² N, 10,000 rounds. The text bounds the regret by 6 delta except for M >= "
-        "20 with N = 3,000, and M = 30 with N = 6,000; of Figure 2, with M = 10 in its text, it says that N = 3,000 "
-        "may exceed it."
+        "20 with N = 3,000, and M = 30 with N = 6,000. The text on Figure 2, with M = 10, says that the regret may "
+        "exceed the bound with N = 3,000."
     )
     figures = ("tao2023/3",)
     claims = claims.FIGURE_3
@@ -189,9 +190,9 @@ class PrivacyStudy(Regret):
     name = "tao2023-4"
     title = "Tao et al. 2023, Figure 4: privacy per message"
     description = (
-        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; no total over the rounds is finite, as "
-        "agents without an option send nothing, which is seen. The text says that with more agents the regret "
-        "converges 'to a larger value', where a smaller one must be meant."
+        "M = 20, g(N) = ln² N, 10,000 rounds, 3 seeds. epsilon is per message; over a run it is infinite, because an "
+        "agent without an option visibly sends nothing. The text says that with more agents the regret converges 'to a "
+        "larger value', but must mean a smaller one."
     )
     figures = ("tao2023/4",)
     claims = claims.FIGURE_4
@@ -207,10 +208,10 @@ class VariantsStudy(Regret):
     name = "tao2023-variants"
     title = "Tao et al. 2023: which reading reproduces Figures 2 to 4"
     description = (
-        "Other readings of stages 1 to 3, by noisy share dynamics; two of them also agent by agent, over fewer rounds, "
-        "as a check. As written, all copies of an agent carry the same noise, and each agent has its own estimate. "
-        "Fresh noise per copy multiplies the number of messages that cost privacy by T; one estimate for all agents, "
-        "from all copies, is no longer distributed."
+        "Other readings of stages 1 to 3, computed with the noisy share dynamics; as a check, we also run two of them "
+        "agent by agent over fewer rounds. As written, all copies of an agent carry the same noise, and each agent has "
+        "its own estimate. With fresh noise per copy, T times as many messages cost privacy; with one estimate for all "
+        "agents, from all copies, the algorithm is no longer distributed."
     )
     figures = ("tao2023/variants",)
     claims = claims.VARIANTS
@@ -256,7 +257,7 @@ class VariantsStudy(Regret):
         shown = results.select(policy=LIMIT, options=20, env_params={"horizon": longest}).groups
         result = (claims.longest_run(results, own) for _, own in settings.READINGS)
         shown += tuple(group for group in result if group is not None)
-        caption = "N = 10,000, M = 20, epsilon = 1, g = ln² N, by noisy share dynamics."
+        caption = "N = 10,000, M = 20, epsilon = 1, g = ln² N, computed with the noisy share dynamics."
         return [self.plot("readings", Results(shown), caption)] if shown else []
 
     def explanations(self, results: Results) -> list[Table]:
@@ -266,9 +267,9 @@ class VariantsStudy(Regret):
             rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
         note = (
-            "Final regret, by noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated otherwise. The "
-            f"paper: above {BOUND:.2f} at N = 3,000, at most {BOUND:.2f} in all other columns, falling with N and "
-            f"epsilon, rising with M."
+            "Final regret, computed with the noisy share dynamics; N = 10,000, M = 20, epsilon = 1 unless stated "
+            f"otherwise. In the paper the regret is above {BOUND:.2f} at N = 3,000 and at most {BOUND:.2f} in all "
+            "other columns; it falls with N and epsilon and rises with M."
         )
         return [Table("Which reading reproduces the paper's curves", columns, rows, note)]
 
@@ -278,7 +279,7 @@ class FastStudy(Regret):
     title = "Tao et al. 2023: a setting in which the algorithm learns"
     description = (
         "beta = 0.65, mu = 0.05, N = 2,000, M = 5, 400 copies, 500 rounds: selection of delta = 0.62 per round "
-        "outweighs the noise. Theorem 5.2's bound of 6 delta exceeds 1 there."
+        "outweighs the noise. Theorem 5.2's bound of 6 delta exceeds 1 in this setting."
     )
     figures = ("tao2023/fast",)
     claims = claims.FAST

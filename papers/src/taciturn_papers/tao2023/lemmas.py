@@ -26,16 +26,16 @@ WALKS = 16 * SIGMA / (1 - ADOPTS)  # h
 LISTENERS = 100_000  # agents whose estimates are drawn
 
 CLAIMED = {
-    "5.1": "tried options within a factor 1 + 2 delta' of their mean",
-    "5.2": "adoptions within a factor 1 + 2 delta'' of their mean",
-    "5.3": "adoptions within a factor 1 + 6 delta'' of their mean given the estimates",
-    "5.4": "enough adopters, and enough of every option",
+    "5.1": "the numbers of agents that try an option are within a factor 1 + 2 delta' of their mean",
+    "5.2": "the numbers of adopters are within a factor 1 + 2 delta'' of their mean",
+    "5.3": "the numbers of adopters are within a factor 1 + 6 delta'' of their mean given the estimates",
+    "5.4": "there are enough adopters, and enough of every option",
     "5.5": "an agent receives between 3 (1 - beta)/32 and 15/8 times h g(N) copies",
-    "5.6": "an agent's expected share of copies over all agents' between xi_0 and xi_1",
-    "5.7": "xi_0 and xi_1 within sqrt(5 ln N / N) of 1",
-    "5.8": "the mean estimate close to the popularity",
-    "5.9": "the mean estimate within a factor 1 + 2 delta_Q of the popularity",
-    "5.10": "popularities within a factor 1 + 5^r delta_Q of multiplicative weights",
+    "5.6": "the ratio of an agent's expected share of copies to all agents' share is between xi_0 and xi_1",
+    "5.7": "xi_0 and xi_1 are within sqrt(5 ln N / N) of 1",
+    "5.8": "the mean estimate is close to the popularity",
+    "5.9": "the mean estimate is within a factor 1 + 2 delta_Q of the popularity",
+    "5.10": "popularities are within a factor 1 + 5^r delta_Q of multiplicative weights",
 }
 
 

@@ -199,11 +199,11 @@ def noise_table(settings: Iterable[Setting]) -> Table:
     )  # fmt: skip
     note = (
         "About N/2 agents hold an option, and each perturbs it once. All estimates therefore share the noise of N/2 "
-        "vectors, however many copies there are; the T/2 copies that an agent receives add noise of its own (both as "
-        "standard deviations). Negative estimates are clipped at 0. This raises every inferior option to 1.5 to 2.5 "
-        "standard deviations, where clipping adds as much per round as selection, at most 2%, removes. The sustained "
-        "share is the total of the inferior options: near 1 and above, no option can lead. Below that, 'regret' is a "
-        "lower bound of the final regret."
+        "vectors, however many copies there are; the T/2 copies that an agent receives add independent noise (the "
+        "table has both as standard deviations). Negative estimates are clipped at 0. This raises every inferior "
+        "option to 1.5 to 2.5 standard deviations, where clipping adds as much per round as selection removes (at most "
+        "2%). The sustained share is the total share of the inferior options: if it is near or above 1, no option can "
+        "lead. If it is smaller, 'regret' is a lower bound of the final regret."
     )
     return Table("Noise of the estimates", columns, rows, note, frozenset())
 
@@ -223,7 +223,7 @@ def theorem_table() -> Table:
     rows.append(["N > 8 h / sqrt(5) + sqrt(2)", f"above {8 * H / math.sqrt(5) + math.sqrt(2):,.0f}", "3,000", "yes"])
     note = (
         "epsilon = 1, g = ln² N, the paper's parameters. No realistic number of agents meets the second condition: "
-        "with g = sqrt(N) and M = 20 it takes about 10^21,000."
+        "with g = sqrt(N) and M = 20 it requires about 10^21,000 agents."
     )
     columns = ("condition", "required", "in section 6", "met")
     return Table("Conditions of Theorem 5.2", columns, rows, note, frozenset({0, 3}))
@@ -245,10 +245,10 @@ def needed_table() -> Table:
         for m, epsilon in ((20, 0.5), (20, 1.0), (20, 1.5), (20, 2.0), (10, 1.0), (30, 1.0))
     ]
     note = (
-        f"The smallest N whose mean dynamics has regret {BOUND:.2f} after 10,000 rounds with T = h g(N). A lower "
-        "bound: the noise common to all agents also makes the shares fluctuate, which the mean dynamics ignores; the "
-        "study of the variants includes it. With g = ln² N the number of copies per agent is what binds: each agent "
-        "clips its own estimate at 0, a bias that does not average out."
+        f"The smallest N for which the mean dynamics has regret {BOUND:.2f} after 10,000 rounds with T = h g(N). This "
+        "is a lower bound, because the mean dynamics ignores the fluctuations of the shares under the noise common to "
+        "all agents; the study of the variants includes them. With g = ln² N the number of copies per agent is the "
+        "limit: each agent clips its own estimate at 0, and this bias does not average out."
     )
     columns = ("M", "ε", "N, g = √N", "N, g = ln² N")
     return Table("Agents needed, at least", columns, rows, note, frozenset())

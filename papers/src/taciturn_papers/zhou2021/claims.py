@@ -143,12 +143,19 @@ def everywhere(
     )
 
 
-def values(results: Results, of: Mapping[str, Callable[[Config], Config]], metric: str = EARNED) -> str:
-    """Means in the order of the worlds: `T-PriDO 0.51, 0.44, 0.93; ACR 0.32, 0.30, 0.86`."""
-    return "; ".join(
-        f"{name} " + ", ".join(f"{group_of(results, config(world)).mean(metric):.3f}" for world in WORLDS)
-        for name, config in of.items()
-    )
+IN_ORDER = "(peak, bumps, linear, peak with d = 3, peak with d = 9)"  # `WORLDS`
+
+
+def numbers(results: Results, config: Callable[[Config], Config], metric: str = EARNED) -> str:
+    """Means in the order of the worlds: `0.51, 0.44, 0.93`."""
+    return ", ".join(f"{group_of(results, config(world)).mean(metric):.3f}" for world in WORLDS)
+
+
+def values(
+    results: Results, of: Mapping[str, Callable[[Config], Config]], metric: str = EARNED, each: str = "for {}"
+) -> str:
+    """Means in the order of the worlds: `0.51, 0.44, 0.93 for T-PriDO; 0.32, 0.30, 0.86 for ACR`."""
+    return "; ".join(f"{numbers(results, config, metric)} {each.format(name)}" for name, config in of.items())
 
 
 def among(policies: Sequence[str]) -> dict[str, Callable[[Config], Config]]:
@@ -159,7 +166,7 @@ def among(policies: Sequence[str]) -> dict[str, Callable[[Config], Config]]:
 # Tables 1 and 2, Figures 6 and 7.
 
 
-NOISE = f"Poo-Loc, ACR, DSC and LinUCB learn from noisy sums of epsilon = {NOISY_RIVALS:g}"
+NOISE = f"Poo-Loc, ACR, DSC and LinUCB learn from noisy sums with epsilon = {NOISY_RIVALS:g}"
 FREE = "Section 5.2: 'T-PriDO outperforms other algorithms without context-awareness'"
 AWARE = "Section 5.2: 'T-PriDO outperforms completely other context-aware algorithms'"
 OVER_AWARE = (
@@ -181,14 +188,14 @@ def gain(rival: str) -> Claim:
     """Table 1: the gain of T-PriDO over a rival."""
     unit = 0.001 if GAINS[rival] < 0.5 else 0.01
     return everywhere(
-        f"Table 1: T-PriDO over {title(rival)} (ratio of average rewards at the end)",
+        f"Table 1: gain of T-PriDO over {title(rival)} (ratio of average rewards at the end)",
         WORDS[rival],
         f"{1 + GAINS[rival]:.{3 if unit < 0.01 else 2}f}",
         lambda r, world: [ratio_of(r, compared(world, "TPriDO"), compared(world, rival), EARNED)],
         rounded(1 + GAINS[rival], unit, f"a gain printed to {100 * unit:.1g}%"),
         1 + GAINS[rival],
         1.0,
-        lambda r: f"Average rewards: {values(r, among(('TPriDO', rival)))}",
+        lambda r: f"The average rewards {IN_ORDER} are {values(r, among(('TPriDO', rival)))}",
     )
 
 
@@ -216,9 +223,9 @@ def over_best(
 
 def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool = False) -> Claim:
     """Table 1: T-PriDO earns more than its rivals."""
-    several = " over the best of them" * (len(rivals) > 1)
+    computed = "ratio of its average reward to the best of theirs" if len(rivals) > 1 else "ratio of average rewards"
     return everywhere(
-        f"{statement} (ratio of average rewards{several})",
+        f"{statement} ({computed})",
         quote,
         "above 1" if own else "outperforms",
         over_best(rivals, EARNED, np.max),
@@ -226,7 +233,8 @@ def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool 
         1 + min(GAINS.get(rival, 0.1) for rival in rivals),
         1.0,
         lambda r: (
-            f"Average rewards: {values(r, among(('TPriDO', *rivals)))}" + f". {NOISE}" * bool(set(rivals) & set(NOISED))
+            f"The average rewards {IN_ORDER} are {values(r, among(('TPriDO', *rivals)))}"
+            + f". {NOISE}" * bool(set(rivals) & set(NOISED))
         ),
         own=own,
     )
@@ -242,14 +250,15 @@ def order(quote: str, better: str, worse: str, why: str) -> Claim:
         above(1),
         earned(better) / earned(worse),
         1.0,
-        lambda r: f"Average rewards: {values(r, among((better, worse)))}. {why}",
+        lambda r: f"The average rewards {IN_ORDER} are {values(r, among((better, worse)))}. {why}",
     )
 
 
 def reduction(rival: str) -> Claim:
     """Figures 6 and 7: the reduction of regret by T-PriDO at n = 20,000."""
     return everywhere(
-        f"Figures 6 and 7: T-PriDO over {title(rival)} (ratio of average regrets at 2/7 of the run)",
+        f"Figures 6 and 7: regret of T-PriDO compared with {title(rival)}'s (ratio of average regrets at 2/7 of the "
+        "run)",
         "Section 5.2: 'T-PriDO decreases in average regret by 24.83%, 27.93%, 47.45%, 61.17% and 76.67% when n = 2 … "
         "compared to Poo-Loc, ACR, DSC, Gauss-LinUCB, and DUCB, respectively'",
         f"{1 - REDUCTIONS[rival]:.4f}",
@@ -257,7 +266,7 @@ def reduction(rival: str) -> Claim:
         rounded(1 - REDUCTIONS[rival], 0.0001, "a reduction printed to 0.01%"),
         1 - REDUCTIONS[rival],
         1.0,
-        lambda r: f"Average regrets: {values(r, among(('TPriDO', rival)), at('regret', 2))}",
+        lambda r: f"The average regrets {IN_ORDER} are {values(r, among(('TPriDO', rival)), at('regret', 2))}",
     )
 
 
@@ -296,7 +305,7 @@ def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim
         return [statistics.difference(their, ours) for their in theirs]
 
     return everywhere(
-        f"{statement} (share of its last average reward after 1/7 of the run, less T-PriDO's)",
+        f"{statement} (share of the final average reward after 1/7 of the run, minus T-PriDO's)",
         quote,
         "faster",
         measured,
@@ -304,7 +313,8 @@ def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim
         [EARLY[rival][0] / earned(rival) - EARLY["TPriDO"][0] / LAST for rival in rivals],
         0.0,
         lambda r: (
-            f"Average rewards after 1/7: {values(r, among(('TPriDO', *rivals)), at('reward', 1))}; at the end: "
+            f"After 1/7 of the run the average rewards {IN_ORDER} are "
+            f"{values(r, among(('TPriDO', *rivals)), at('reward', 1))}. At the end they are "
             f"{values(r, among(('TPriDO', *rivals)))}. {why}"
         ),
         [title(rival) for rival in rivals] if len(rivals) > 1 else ("",),
@@ -336,7 +346,8 @@ def free_and_aware(
         above(0) if paper > 0 else below(0),
         paper,
         0.0,
-        f"The mean of UCB1, DUCB and Poo-Loc less that of LinUCB, Gauss-LinUCB, DSC, ACR and T-PriDO{note}",
+        "We subtract the mean of LinUCB, Gauss-LinUCB, DSC, ACR and T-PriDO from the mean of UCB1, DUCB and Poo-Loc. "
+        + note,
     )
 
 
@@ -366,9 +377,9 @@ def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, s
         above(1),
         tuple(VARIANCES[more] / VARIANCES[less] for more, less in pairs),
         1.0,
-        "Each seed has another instance; the paper does not say over what it takes variances. Worlds are pooled, each "
-        "in units of its own",
-        tuple(f"{title(more)} over {title(less)}" for more, less in pairs),
+        "Each seed draws another instance; the paper does not say over which runs or rounds it takes variances. We "
+        "pool the five environments after dividing the squared deviations in each by their mean",
+        tuple(f"{title(more)} to {title(less)}" for more, less in pairs),
     )
 
 
@@ -398,7 +409,7 @@ SPREAD_QUOTE = (
     "Section 5.2: 'ACR and DUCB have higher variance than that of T-PriDO, DSC and Gauss-LinUCB … Gauss-LinUCB has the "
     "least variance of average regret'"
 )
-WITHIN = "Means are taken over the rounds so far. A policy that learns nothing has its last average at once"
+WITHIN = "Averages are over all rounds so far. A policy that learns nothing reaches its final average immediately"
 ALGORITHMS = (
     *map(gain, GAINS),
     outperforms(
@@ -421,33 +432,34 @@ ALGORITHMS = (
         "Section 5.2: 'Gauss-LinUCB has better learning performance than that of LinUCB'",
         "GaussLinUCB",
         "LinUCB",
-        f"At epsilon = {NOISY_RIVALS:g} the noise of its Gram matrix exceeds the matrix in {ROUNDS:,} rounds; LinUCB's "
-        "matrix is exact, as counts are, and only its sums of feedbacks are noisy",
+        f"At epsilon = {NOISY_RIVALS:g} the noise of Gauss-LinUCB's Gram matrix exceeds the matrix itself in "
+        f"{ROUNDS:,} rounds. LinUCB's matrix is exact, like counts, and only its sums of feedbacks are noisy",
     ),
     order(
         "Section 5.2: 'DSC supports information sharing in online social networks, but it still obtain lower average "
         "reward than that of ACR'",
         "ACR",
         "DSC",
-        "DSC has the records of its neighbours, under one noise",
+        "DSC also uses its neighbours' records, and noise is added only once to the sum of all records",
     ),
     order("Table 1, gains over Poo-Loc and ACR: '35.4%' and '41.9%'", "HCT", "ACR", NOISE),
     *map(reduction, REDUCTIONS),
     everywhere(
-        "Figures 6 and 7: T-PriDO has the least regret (ratio of average regrets to the least of others at 2/7)",
+        "Figures 6 and 7: T-PriDO has the least regret (ratio of its average regret to the least of the others, at 2/7 "
+        "of the run)",
         "Section 5.2: 'the results are similar to TABLE 1 as we expect'",
         "least",
         over_best(tuple(REDUCTIONS), at("regret", 2), np.min),
         below(1),
         1 - min(REDUCTIONS.values()),
         1.0,
-        lambda r: f"Average regrets: {values(r, among(('TPriDO', *REDUCTIONS)), at('regret', 2))}",
+        lambda r: f"The average regrets {IN_ORDER} are {values(r, among(('TPriDO', *REDUCTIONS)), at('regret', 2))}",
     ),
     faster(
         "Section 5.2: UCB1 and Poo-Loc learn faster than T-PriDO",
         "Section 5.2: 'Notice that UCB1 and Poo-Loc learn faster than T-PriDO (converges faster)'",
         ("ItemUCB1", "HCT"),
-        f"{WITHIN}: UCB1 has more items than rounds, and tries most of them once",
+        f"{WITHIN}; UCB1 has more items than rounds and tries most items only once",
     ),
     faster(
         "Section 5.2: DSC learns faster than T-PriDO",
@@ -456,22 +468,25 @@ ALGORITHMS = (
         WITHIN,
     ),
     free_and_aware(
-        "Section 5.2: context-free algorithms converge faster up to 4/7 of the run (share of the last average reward)",
+        "Section 5.2: context-free algorithms converge faster up to 4/7 of the run (difference in the share of the "
+        "final average reward)",
         "Section 5.2: 'the context-free algorithms can converge faster than the algorithms with context-awareness "
         "before round n = 4'",
         "faster",
         lambda r, config: share_of_last(r, config, range(1, FIRST + 1)),
         sum(map(learned, CONTEXT_FREE)) / len(CONTEXT_FREE) - sum(map(learned, CONTEXT_AWARE)) / len(CONTEXT_AWARE),
-        f"; of each, the mean of its shares until 1/7 to {FIRST}/7 of the run, which stand for n = 40,000",
+        f"For each algorithm we average its shares after 1/7, 2/7, ... {FIRST}/7 of the run; {FIRST}/7 of the run "
+        "corresponds to n = 40,000",
     ),
     free_and_aware(
-        "Section 5.2: context-aware algorithms earn more in the long run (average reward, context-free less theirs)",
+        "Section 5.2: context-aware algorithms earn more in the long run (average reward of context-free algorithms "
+        "minus theirs)",
         "Section 5.2: 'the context-aware algorithms … can obtain a higher average reward than other context-free "
         "algorithms in a long term'",
         "below 0",
         last,
         sum(map(earned, CONTEXT_FREE)) / len(CONTEXT_FREE) - sum(map(earned, CONTEXT_AWARE)) / len(CONTEXT_AWARE),
-        ". In the paper's Table 1 Poo-Loc earns more than all context-aware rivals",
+        "In the paper's Table 1 Poo-Loc earns more than all context-aware rivals",
     ),
     spread(
         "Table 2: ACR and DUCB vary more than T-PriDO, DSC and Gauss-LinUCB",
@@ -486,7 +501,7 @@ ALGORITHMS = (
         tuple((more, "GaussLinUCB") for more in ("ACR", "DUCB", "DSC", "TPriDO")),
     ),
     everywhere(
-        "Theorem 3: cumulative regret is sublinear (exponent of n from half of the run to its end)",
+        "Theorem 3: cumulative regret is sublinear (exponent of n over the second half of the run)",
         "Abstract: 'our proposed algorithm can achieve sublinear regret'",
         "below 1",
         lambda r, world: [
@@ -496,18 +511,18 @@ ALGORITHMS = (
         below(1),
         0.8,
         1.0,
-        "With the tuned xi = 0.05; the theorem has xi > 6",
+        "We use the tuned xi = 0.05; the theorem requires xi > 6",
     ),
     everywhere(
-        "Theorem 3: T-PriDO learns with xi > 6, for which it is proved (regret over that of Random)",
+        "Theorem 3: T-PriDO learns with xi > 6, as the theorem requires (ratio of its regret to Random's)",
         "",
         "below 1",
         lambda r, world: [ratio_of(r, compared(world, "proofs"), compared(world, "Random"), REGRET)],
         below(1),
         0.5,
         1.0,
-        f"xi = 6.5, psi = 1; after {ROUNDS:,} rounds a leaf with 100 records still has a width of "
-        f"{math.sqrt(6.5 * math.log(ROUNDS) / 800):.2f}",
+        f"With xi = 6.5 and psi = 1, a leaf with 100 records still has a confidence width of "
+        f"{math.sqrt(6.5 * math.log(ROUNDS) / 800):.2f} after {ROUNDS:,} rounds",
         own=True,
     ),
     Claim(
@@ -518,34 +533,37 @@ ALGORITHMS = (
         below(1),
         tuple(first_exponent(dims, -1) for dims in DIMENSIONS),
         1.0,
-        f"With the opposite sign, as the factor (4 lambda ln n) has it, {exponents(-1)}",
+        f"With the opposite sign in the exponent, as in the factor (4 lambda ln n), the exponents are {exponents(-1)}",
         OF_DIMENSIONS,
     ),
     Claim(
-        "Remark 1: the third term is sublinear for p > p1 and not below (exponent of n for p1 + 0.01 and p1 - 0.1)",
+        "Remark 1: the third term is sublinear for p > p1 but not for p < p1 (exponent of n at p1 + 0.01 and p1 - 0.1)",
         "Remark 1: 'if p decreases to a certain small degree, we cannot ensure the third term sublinear anymore'",
         "below 1, then above",
         lambda r: [third_exponent(dims, eta) for dims in DIMENSIONS for eta in (0.01, -0.1)],
         (below(1), above(1)) * len(DIMENSIONS),
         (0.98, 1.1) * len(DIMENSIONS),
         1.0,
-        "Equation 2 asks for p1 < eta; with p = p1 the exponent is 1, and powers of ln n stand beside it",
+        "Equation 2 requires p1 < eta; with p = p1 the term is n times powers of ln n",
         tuple(f"{of_dimension}, {side}" for of_dimension in OF_DIMENSIONS for side in ("above p1", "below p1")),
     ),
     Claim(
-        "Remark 1: the first term of the bound has the highest order (its exponent of n less the third's)",
+        "Remark 1: the first term of the bound has the highest order (its exponent of n minus the third term's)",
         "Remark 1: 'the first term keeps in the highest time order'",
         "highest",
         lambda r: [first_exponent(dims, 1, 0.01) - third_exponent(dims, 0.01) for dims in DIMENSIONS],
         above(0),
         0.1,
         0.0,
-        "As printed, for p = p1 + 0.01. With the opposite sign it is lower: "
-        + ", ".join(f"{first_exponent(dims, -1, 0.01):.2f} to {third_exponent(dims, 0.01):.2f}" for dims in DIMENSIONS),
+        "The exponents are as printed, for p = p1 + 0.01. With the opposite sign the first term's exponent is lower "
+        "than the third's: "
+        + ", ".join(
+            f"{first_exponent(dims, -1, 0.01):.2f} against {third_exponent(dims, 0.01):.2f}" for dims in DIMENSIONS
+        ),
         OF_DIMENSIONS,
     ),
     Claim(
-        "Remark 1: the first and second term increase with p (exponent of n for p1 + 1, less that for p1)",
+        "Remark 1: the first and second term increase with p (exponent of n at p = p1 + 1 minus exponent at p = p1)",
         "Remark 1: 'if p gets larger, then the first and second term increase'",
         "increase",
         lambda r: [
@@ -559,12 +577,12 @@ ALGORITHMS = (
         above(0),
         0.1,
         0.0,
-        "The first as printed falls; with the opposite sign it increases. The second is for d_0 = 1: with d_0 = 0, "
-        "which the paper expects, it does not depend on p",
+        "As printed, the first term falls with p; with the opposite sign it increases. We compute the second term for "
+        "d_0 = 1; for d_0 = 0, which the paper expects, it does not depend on p",
         tuple(f"{of_dimension}, {term} term" for of_dimension in OF_DIMENSIONS for term in ("first", "second")),
     ),
     Claim(
-        "Remark 1: the third term decreases with p (exponent of n for p1 + 1, less that for p1)",
+        "Remark 1: the third term decreases with p (exponent of n at p = p1 + 1 minus exponent at p = p1)",
         "Remark 1: 'the third added term will decrease'",
         "decreases",
         lambda r: [third_exponent(dims, 1.0) - third_exponent(dims, 0.0) for dims in DIMENSIONS],
@@ -575,18 +593,18 @@ ALGORITHMS = (
         OF_DIMENSIONS,
     ),
     untested(
-        "Theorem 3: the size of the bound",
+        "Theorem 3: the regret is at most the bound",
         "Theorem 3: 'upper expected cumulative regret of Alg. 1 is'",
         "an upper bound",
-        "its constants L_c, d_0 and psi_s1 are those of unknown data, and its proof is in a supplement that cannot be "
-        "had",
+        "the bound's constants L_c, d_0 and psi_s1 depend on data that is not available, and neither is the supplement "
+        "with the proof",
     ),
     untested(
         "Lemma 2: a suboptimal node that was tried often enough is hardly ever chosen",
         "Lemma 2: 'any suboptimal node'",
         "2 n^(-xi/4)",
-        "its number of trials is a noise over a squared gap, which is no count; its proof is in a supplement that "
-        "cannot be had",
+        "the lemma gives the number of trials as a noise value divided by a squared gap, which is not a count; the "
+        "supplement with the proof is not available",
     ),
 )
 
@@ -605,7 +623,7 @@ def on_grids(statement: str, ours: str) -> Claim:
         above(1),
         1.05,
         1.0,
-        lambda r: f"Average rewards: {values(r, {**among((ours,)), **levels})}",
+        lambda r: f"The average rewards {IN_ORDER} are {values(r, {**among((ours,)), **levels})}",
         tuple(levels),
         own=True,
     )
@@ -627,8 +645,10 @@ def falls(
     settings: Mapping[str, Callable[[Config], Config]],
     metric: str = REGRET,
     why: Callable[[Results], str] = lambda r: "",
+    each: str = "for {}",
 ) -> Claim:
     """A metric falls along settings in every world: it falls from the first to the last, and no step rises."""
+    lead = f"The {'average regrets' if metric == REGRET else 'shares of rounds with an answer'} {IN_ORDER} are"
     names, steps = tuple(settings), len(settings) - 1
     return everywhere(
         statement,
@@ -638,7 +658,7 @@ def falls(
         (above(0), *(not_reversed(),) * steps),
         (0.1 * steps, *(0.1,) * steps),
         0.0,
-        lambda r: f"{values(r, settings, metric)}. {why(r)}".rstrip(". "),
+        lambda r: f"{lead} {values(r, settings, metric, each)}. {why(r)}".rstrip(". "),
         (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names))),
     )
 
@@ -650,22 +670,26 @@ def graphs(*names: str) -> dict[str, Callable[[Config], Config]]:
 
 NETWORKS = (
     falls(
-        "Figures 8 and 9: regret falls with connectivity (average regrets on a ring, a star and a complete graph)",
+        "Figures 8 and 9: regret falls with connectivity (decrease in average regret from one network to a better "
+        "connected one)",
         "Section 5.3: 'T-PriDO will get smaller average regret and cumulative regret if connectivity in the network "
         "increases'",
         "falls",
         graphs("ring", "star", "complete"),
         why=lambda r: (
-            "An agent on a ring hears of two, and one at the rim of a star only of its centre, which chooses by the "
-            "records of all"
+            "An agent on a ring receives records from two neighbours. A leaf of a star receives only the records of "
+            "the centre, which uses the records of all agents"
         ),
+        each="on the network '{}'",
     ),
     falls(
-        "Remark 1: regret falls as G_u does (average regrets of agents on their own, on a ring and a complete graph)",
+        "Remark 1: regret falls with G_u (decrease in average regret from one network to one with smaller G_u)",
         "Remark 1: 'when the connectivity in G(W, E) (i.e., G_u decreases) is improved, the upper expected cumulative "
         "regret will decrease'",
         "falls",
         graphs("none", "ring", "complete"),
+        why=lambda r: "In the network 'none' agents have no neighbours",
+        each="on the network '{}'",
     ),
 )
 
@@ -685,8 +709,8 @@ def arithmetic(epsilon: float) -> str:
     """How accurate a noisy sum is."""
     deviation = noise_of_a_sum(epsilon)
     return (
-        f"The noise of a sum of 7 records has a standard deviation of {deviation:,.0f}; sums are clipped to [0, 7]. It "
-        f"takes about {10 * deviation:,.0f} records in a cell and cluster until the noise of a mean is 0.1"
+        f"The noise of a sum of 7 records has a standard deviation of {deviation:,.0f}; sums are clipped to [0, 7]. "
+        f"The noise of a mean falls to 0.1 only with about {10 * deviation:,.0f} records of one cell and cluster"
     )
 
 
@@ -700,14 +724,15 @@ def noises(policy: str, *levels: float | None) -> dict[str, Callable[[Config], C
 
 def exact_regrets(results: Results, policy: str) -> str:
     """Average regrets without noise."""
-    return f"Without noise {values(results, {'': partial(private, policy=policy, epsilon=None)}, REGRET).strip()}"
+    return f"Without noise they are {numbers(results, partial(private, policy=policy, epsilon=None), REGRET)}"
 
 
 def accuracy(policy: str, level: float) -> Claim:
     """Table 3: the accuracy of a policy at one epsilon."""
     table = ACCURACY[policy][LEVELS.index(level)]
     return everywhere(
-        f"Table 3: accuracy of {title(policy)} at epsilon = {level:g} (average reward over that without noise)",
+        f"Table 3: accuracy of {title(policy)} at epsilon = {level:g} (ratio of average rewards with and without "
+        "noise)",
         f"Table 3: '{title(policy)}' … '{100 * table[0]:.2f}%' … '{100 * table[-1]:.2f}%'",
         f"{table[0]:.4f} to {table[-1]:.4f}",
         lambda r, world: [
@@ -718,8 +743,8 @@ def accuracy(policy: str, level: float) -> Claim:
         table,
         0.0,
         lambda r: (
-            f"Average rewards at the end: {values(r, noises(policy, level, None))}; Random "
-            f"{values(r, {'': lambda world: private(world, 'Random', None)})}. {arithmetic(level)}"
+            f"The average rewards at the end {IN_ORDER} are {values(r, noises(policy, level, None), each='with {}')}; "
+            f"random play earns {numbers(r, lambda world: private(world, 'Random', None))}. {arithmetic(level)}"
         ),
         [f"n = {part}0,000" for part in range(1, 8)],
     )
@@ -752,8 +777,8 @@ def utility(*, always: bool) -> Claim:
         return lambda world: private(world, "TPriDO", level, always=always)
 
     return everywhere(
-        "T-PriDO keeps most of its gain over random play at epsilon = 2, "
-        f"{'if agents always ask' if always else 'NT = 0.5'} (share of the gain)",
+        "T-PriDO keeps most of its gain over random play at epsilon = 2 "
+        f"{'if agents always ask' if always else 'with NT = 0.5'} (share of the gain that remains)",
         "",
         "above 0.5",
         lambda r, world: [kept(r, of(2.0)(world), of(None)(world), private(world, "Random", None))],
@@ -761,8 +786,9 @@ def utility(*, always: bool) -> Claim:
         0.9,
         0.0,
         lambda r: (
-            f"Average rewards: {values(r, {'with noise': of(2.0), 'without': of(None)})}. Agents have an answer in "
-            f"{values(r, {'a share of': of(2.0)}, SHARED)} of their rounds. {arithmetic(2.0)}"
+            f"The average rewards {IN_ORDER} are "
+            f"{values(r, {'with noise': of(2.0), 'without noise': of(None)}, each='{}')}. The shares of rounds in "
+            f"which agents have an answer are {numbers(r, of(2.0), SHARED)}. {arithmetic(2.0)}"
         ),
         own=True,
     )
@@ -776,17 +802,18 @@ def exponential(world: Config) -> Config:
 def neglected(results: Results) -> str:
     """Why the exponential mechanism is not negligible."""
     cap = 1 + math.sqrt(TUNED["TPriDO"]["xi"] * math.log(NOISY_ROUNDS) / 8) + TUNED["TPriDO"]["psi"]
-    some = {"with it": exponential, "without": lambda world: private(world, "TPriDO", None)}
+    some = {"with the mechanism": exponential, "without it": lambda world: private(world, "TPriDO", None)}
     return (
-        f"Average regrets: {values(results, some, REGRET)}. An index reaches {cap:.2f}, and a visit can change it by "
-        f"as much: a cluster whose mean is 0.5 higher is chosen {math.exp(2.0 * 0.5 / (2 * cap)):.2f} times as often"
+        f"The average regrets {IN_ORDER} are {values(results, some, REGRET, each='{}')}. An index can reach {cap:.2f}, "
+        f"and one visit can change it by {cap:.2f}. With this sensitivity a cluster with a mean higher by 0.5 is "
+        f"chosen only {math.exp(2.0 * 0.5 / (2 * cap)):.2f} times as often"
     )
 
 
 def charge(statement: str, quote: str, config: Callable[[Config], Config], why: str) -> Claim:
     """A claim about the accountant's charge."""
     return everywhere(
-        f"{statement} (largest charge of an agent over epsilon = 2)",
+        f"{statement} (largest charge to any agent, divided by epsilon = 2)",
         quote,
         "at most 1",
         lambda r, world: [number_of(r, config(world), "charged_over_epsilon")],
@@ -798,9 +825,10 @@ def charge(statement: str, quote: str, config: Callable[[Config], Config], why: 
 
 
 STREAMS = (
-    "A feedback is released in a stream of each agent that asks, and again in the smaller cells and clusters that "
-    f"replace its own; each stream costs epsilon. In {NOISY_ROUNDS} rounds; longer runs refine further. That agents "
-    "ask because of what their users liked is not counted here; for that there is no finite total"
+    "A feedback is released in a stream of each agent that asks, and again in streams of the smaller cells and "
+    f"clusters that replace its own; each stream costs epsilon. This is the cost of {NOISY_ROUNDS} rounds; longer runs "
+    "refine cells and clusters further and cost more. We do not count that an agent's decision to ask depends on its "
+    "users' feedback; this costs an unbounded epsilon"
 )
 
 
@@ -828,7 +856,7 @@ def within_lemma_1(runs: int = 400, rounds: int = 1000, rho: float = 0.1) -> flo
 PRIVACY = (
     *(accuracy(policy, level) for policy, level in EACH),
     everywhere(
-        "Table 3: accuracy rises from n = 10,000 to 70,000 at each epsilon (accuracy at the end less that at 1/7)",
+        "Table 3: accuracy rises from n = 10,000 to 70,000 at each epsilon (accuracy at the end minus accuracy at 1/7)",
         "Table 3: '0.01 … 41.92% … 60.26%'",
         "rises",
         lambda r, world: [
@@ -841,11 +869,11 @@ PRIVACY = (
             for policy, level in EACH
         ],
         0.0,
-        "Without noise there is more to lose once much has been learned",
+        "The policy without noise learns more over time, so the ratio falls",
         OF_EACH,
     ),
     everywhere(
-        "Table 3: DT-PriDO is more accurate than T-PriDO at each epsilon (accuracy at the end, less T-PriDO's)",
+        "Table 3: DT-PriDO is more accurate than T-PriDO at each epsilon (its accuracy at the end minus T-PriDO's)",
         "Table 3: 'DT-PriDO' … '61.19%' and 'T-PriDO' … '60.26%'",
         "more",
         lambda r, world: [
@@ -860,7 +888,8 @@ PRIVACY = (
     ),
     *(
         falls(
-            f"Figure 10: regret of {title(policy)} falls with epsilon (average regrets)",
+            f"Figure 10: regret of {title(policy)} falls with epsilon (decrease in average regret from one epsilon to "
+            "a larger one)",
             "Section 5.3: 'As the privacy-preserving level increases (… decreases), each reward sum will be "
             "added more noise, which makes the shared information unreliable'",
             "falls",
@@ -872,7 +901,8 @@ PRIVACY = (
     utility(always=False),
     utility(always=True),
     everywhere(
-        "Remark 1: the exponential mechanism can be neglected (regret with epsilon = 2 over that without)",
+        "Remark 1: the exponential mechanism can be neglected (ratio of regret with it at epsilon = 2 to regret "
+        "without it)",
         "Remark 1: 'We can neglect the last term which is the regret by utilizing Exponential mechanism'",
         "about 1",
         lambda r, world: [ratio_of(r, exponential(world), private(world, "TPriDO", None), REGRET)],
@@ -898,11 +928,11 @@ PRIVACY = (
         "Theorem 1: contexts are epsilon-DP",
         "Theorem 1: 'differential privacy for user's sensitive context information'",
         exponential,
-        "A selection costs epsilon, and what a user likes enters the scores of all later ones: the accountant counts "
-        "every selection",
+        "A selection costs epsilon, and a user's feedback enters the scores of all later selections, so the accountant "
+        "counts every selection",
     ),
     Claim(
-        "Theorem 2: noise of scale ln(n) / epsilon makes a stream epsilon-DP (its loss over epsilon)",
+        "Theorem 2: noise of scale ln(n) / epsilon makes a stream epsilon-DP (ratio of its privacy loss to epsilon)",
         "Theorem 2: 'Algorithm 1 can guarantee epsilon-differential privacy for all agents' revenue of rewards'",
         "at most 1",
         lambda r: printed_scale(),
@@ -913,20 +943,21 @@ PRIVACY = (
         (f"{8 * NOISY_ROUNDS:,} values", f"{8 * 70_000:,} values"),
     ),
     Claim(
-        "Lemma 1: the noise of a stream stays within its bound (share of runs, one agent, n = 1,000, rho = 0.1)",
+        "Lemma 1: the noise of a stream stays within its bound (share of runs in which it does, one agent, n = 1,000, "
+        "rho = 0.1)",
         "Lemma 1: 'the maximum of Laplace noise added to … till round n as … with probability >= 1 - rho'",
         "at least 0.9",
         lambda r: within_lemma_1(),
         at_least(0.9),
         0.9,
         0.0,
-        "400 runs of the noise alone, of the scale as printed",
+        "We draw the noise alone, at the printed scale, in 400 runs",
     ),
     untested(
-        "Lemma 1: the bound on the noise of an index",
+        "Lemma 1: the noise of an index stays within its bound",
         "Lemma 1: 'we denote the maximum of Laplace noise added to'",
         "(ln n)^2 |W| ln(n ln n / rho) / epsilon",
-        "an index divides the noise by Q, which the bound leaves out; what can be tested is the noise of a sum",
+        "an index divides the noise by Q, which the bound leaves out; only the noise of a sum can be tested",
     ),
 )
 
@@ -944,7 +975,7 @@ def regrets(results: Results, world: Config, part: int) -> Floats:
 def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range]) -> Claim:
     """Figure 12: the ratio of regrets after 1/7 of the run and at its end."""
     return everywhere(
-        f"{statement} (ratio of cumulative regrets)",
+        f"{statement} (ratio of T-PriDO's cumulative regret to DT-PriDO's)",
         quote,
         stated,
         lambda r, world: [
@@ -954,9 +985,9 @@ def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range])
         (1.16, 1.09),
         1.0,
         lambda r: (
-            "Average regrets at the end: "
+            f"The average regrets at the end {IN_ORDER} are "
             f"{values(r, {title(one): partial(growing, policy=one) for one in ACCURACY}, REGRET)}. "
-            "Followers use the model of the centre, which has the records of all"
+            "Followers use the model of the centre, which has the records of all agents"
         ),
         ("after 1/7", "at the end"),
     )
@@ -972,7 +1003,7 @@ def second_term() -> float:
 
 GROWTH = (
     later_gain(
-        "Figure 12: T-PriDO over DT-PriDO",
+        "Figure 12: T-PriDO has 1.16, then 1.09 times the regret of DT-PriDO",
         "Section 5.3: 'T-PriDO has a regret gain from 16% to 9% over DT-PriDO on the cumulative regret'",
         "1.16, then 1.09",
         [rounded(one, 0.01, "printed to 1%") for one in (1.16, 1.09)],
@@ -984,7 +1015,7 @@ GROWTH = (
         (above(1), above(1)),
     ),
     everywhere(
-        "Figure 12: the gain of DT-PriDO over T-PriDO decreases (ratio of regrets after 1/7, less that at the end)",
+        "Figure 12: the gain of DT-PriDO over T-PriDO decreases (ratio of regrets after 1/7 minus ratio at the end)",
         "Section 5.3: 'but the differences between them decrease gradually'",
         "decreases",
         lambda r, world: [statistics.difference(regrets(r, world, 1), regrets(r, world, 7))],
@@ -993,7 +1024,8 @@ GROWTH = (
         0.0,
     ),
     everywhere(
-        "Figure 13: average regret rises when items arrive, and then falls (4/7 to 5/7 of the run, 6/7 to the end)",
+        "Figure 13: average regret rises when items arrive, and then falls (rise from 4/7 to 5/7, fall from 6/7 to the "
+        "end)",
         "Section 5.3: 'the average regret of our proposal increases at round … but it begins to decrease quickly "
         "after round n = 6 x 10^5'",
         "rises, then falls",
@@ -1005,25 +1037,26 @@ GROWTH = (
         above(0),
         0.02,
         0.0,
-        "The average over all rounds so far. The run ends at n = 7 x 10^4, so 6 x 10^5 is read as 6 x 10^4",
+        "Averages are over all rounds so far. The paper's run ends at n = 7 x 10^4, so we read 6 x 10^5 as 6 x 10^4",
         [f"{title(policy)} {way}" for policy in ACCURACY for way in ("rises", "falls")],
     ),
     Claim(
-        f"Theorem 5 and Remark 2: the second term falls to |D_G| / G_u of T-PriDO's (ratio, star of {MANY} agents)",
+        "Theorem 5 and Remark 2: DT-PriDO's second term is |D_G| / G_u times T-PriDO's (ratio of the terms, star of "
+        f"{MANY} agents)",
         "Remark 2: 'DT-PriDO decreases the second term of upper expected cumulative regret to … that of T-PriDO'",
         f"{2 / MANY:g}",
         lambda r: second_term(),
-        rounded(2 / MANY, 0.001, "only one of its two summands has the factor, and the other is small"),
+        rounded(2 / MANY, 0.001, "only one of the second term's two summands has the factor; the other is small"),
         2 / MANY,
         1.0,
-        "The constants of the runs here, and d_0 = 0",
+        "We use T-PriDO's constants in our runs, and d_0 = 0",
     ),
     untested(
-        "Lemma 3: how often the agents of DT-PriDO try a suboptimal cluster",
+        "Lemma 3: the number of times that agents of DT-PriDO try a suboptimal cluster is bounded",
         "Lemma 3: 'for any suboptimal cluster'",
         "an upper bound",
-        "it is stated for a gap of a cluster over all contexts, which is 0 for clusters that are best for some user; "
-        "its proof is in a supplement that cannot be had",
+        "the lemma has the gap of a cluster over all contexts, which is 0 for clusters that are best for some user; "
+        "the supplement with the proof is not available",
     ),
 )
 
@@ -1038,17 +1071,18 @@ def thresholds(*levels: float) -> dict[str, Callable[[Config], Config]]:
 
 THRESHOLD_CLAIMS = (
     falls(
-        "Figure 14: regret falls as NT rises (average regrets)",
+        "Figure 14: regret falls as NT rises (decrease in average regret from one NT to a larger one)",
         "Section 5.3: 'average regret is proportional to the value of NT inversely'",
         "falls",
         thresholds(*THRESHOLDS),
         why=lambda r: (
-            "Read as a direction: in inverse proportion regret would be infinite at NT = 0. At NT = "
-            f"{ALWAYS:g} agents always ask"
+            "We read the claim as a direction: if regret were inversely proportional to NT, it would be infinite at NT "
+            f"= 0. At NT = {ALWAYS:g} agents always ask"
         ),
     ),
     falls(
-        "Section 5.3: the higher NT is, the more agents communicate (share of rounds with an answer, from high to low)",
+        "Section 5.3: the higher NT is, the more agents communicate (decrease in the share of rounds with an answer "
+        "from one NT to a smaller one)",
         "Section 5.3: 'the higher NT is, more frequent the communications are'",
         "rises with NT",
         thresholds(*THRESHOLDS[::-1]),

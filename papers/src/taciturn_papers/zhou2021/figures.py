@@ -85,12 +85,12 @@ class AlgorithmsStudy(Recommendations):
     name = "zhou2021-6"
     title = "Zhou et al. 2021, Tables 1 and 2, Figures 6 and 7: algorithms"
     description = (
-        "8 agents on a star with 2,000 of 4,000 items each, NT = 0.5. 1,000 rounds stand for the paper's 70,000, a "
-        "seventh of the run for each 10,000. T-PriDO is without noise, and so are Random, UCB1 (ItemUCB1) and DUCB; "
+        "8 agents on a star with 2,000 of 4,000 items each, NT = 0.5. 1,000 rounds stand for the paper's 70,000; a "
+        "seventh of the run corresponds to 10,000 rounds. T-PriDO, Random, UCB1 (ItemUCB1) and DUCB have no noise. "
         "Poo-Loc (HCT, the base of POO, without a search for its smoothness), ACR, DSC and LinUCB learn from sums "
-        f"released by TreeAggregation with epsilon = {settings.NOISY_RIVALS:g}, which is Gauss-LinUCB's for its whole "
-        "run, too. The same four are also played without noise. Every "
-        "policy was tuned on the same budget, the four without noise."
+        f"released by TreeAggregation with epsilon = {settings.NOISY_RIVALS:g}; Gauss-LinUCB has the same epsilon for "
+        "its whole run. We also play these four without noise. Every policy was tuned on the same budget, these four "
+        "without noise."
     )
     figures = ("zhou2021/table-1", "zhou2021/table-2", "zhou2021/6", "zhou2021/7")
     claims = claims.ALGORITHMS
@@ -102,8 +102,8 @@ class GridsStudy(Recommendations):
     name = "zhou2021-grid"
     title = "Zhou et al. 2021, Table 1: the grid of DSC"
     description = (
-        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, beside ACR and T-PriDO, in the setting of Table 1 "
-        "without any noise."
+        "DSC with 1, 2, 4 and 8 cells in each dimension of contexts, compared with ACR and T-PriDO, in the setting of "
+        "Table 1 without noise."
     )
     figures = ("zhou2021/grid",)
     claims = claims.GRIDS
@@ -126,7 +126,7 @@ class NetworksStudy(Recommendations):
     name = "zhou2021-8"
     title = "Zhou et al. 2021, Figures 8 and 9: networks"
     description = (
-        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star, a ring, and on their own; without privacy. "
+        "T-PriDO with NT = 0.5 and 40 agents on a complete graph, a star or a ring, or without neighbours; no privacy. "
         "1,000 rounds stand for the paper's 70,000."
     )
     figures = ("zhou2021/8", "zhou2021/9")
@@ -145,9 +145,9 @@ class PrivacyStudy(Recommendations):
     title = "Zhou et al. 2021, Figures 10 and 11, Table 3: privacy"
     description = (
         f"8 agents on a star, NT = 0.5. {settings.NOISY_ROUNDS} rounds stand for the paper's 70,000, because runs with "
-        "noise are played by single steps. TreeAggregation on the statistics that agents ask for, with the scale that "
-        "its epsilon needs; counts are released as they are, as in the paper. Also with agents that always ask, and "
-        "with the exponential mechanism on what is shown."
+        "noise are played by single steps. TreeAggregation acts on the statistics that agents ask for, with the scale "
+        "that its epsilon requires; counts are exact, as in the paper. We also run agents that always ask, and the "
+        "exponential mechanism for the selection of items."
     )
     figures = ("zhou2021/10", "zhou2021/11", "zhou2021/table-3")
     claims = claims.PRIVACY

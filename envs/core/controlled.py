@@ -63,7 +63,7 @@ class Played(Around):
 
 
 class Controlled(Played):
-    """A phased environment seen from one role, while policies play the other roles.
+    """A phased environment (its roles take turns) seen from one role, while policies play the other roles.
 
     Args:
         population: an environment with several roles.
@@ -228,8 +228,8 @@ class Controlled(Played):
 
 @contextmanager
 def apart(population: Population[Any], where: Array) -> Iterator[None]:
-    """Context that puts the replicas `where` bool[B] at the first turn of their cycle, so they can be reset and played
-    (`step(where=...)`). Afterwards the other live replicas go on from their previous state."""
+    """Context manager that puts the population at the first turn of a cycle, so the replicas `where` bool[B] can be
+    reset and played (`step(where=...)`). On exit it returns to the previous turn if other live replicas wait there."""
     turn, population._turn = population._turn, 0
     waiting = bool((~where & ~population.done).any())
     try:

@@ -53,9 +53,9 @@ class ControlledAgent(Played):
     """An environment seen from one agent, while policies play all others, including those of the agent's role.
 
     Where agents act one at a time, the environment plays on until it is the agent's turn: a step is one turn of the
-    agent and everything until its next turn. Replicas at the agent's turn wait until all live ones are; policies still
-    choose actions for waiting replicas, without effect, and `update` marks these replicas as done. Runs that end before
-    the agent ever acts are drawn again.
+    agent and everything until its next turn. Replicas that have reached the agent's turn wait until all live ones have
+    reached it; policies still choose actions for waiting replicas, without effect, and `update` marks these replicas as
+    done. Runs that end before the agent ever acts are drawn again.
 
     Args:
         population: an environment without phases.

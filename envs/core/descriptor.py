@@ -20,7 +20,7 @@ def imported(path: str) -> Any:
 
 
 class Example(NamedTuple):
-    """A few lines of code for an environment's page that play one run; its picture is taken at the end.
+    """A few lines of code for an environment's page, which play one run and make a picture of its end.
 
     Attributes:
         policies: names to import, separated by commas.
@@ -46,16 +46,16 @@ class Descriptor:
         size: the parameter for the number of agents, if there can be several.
         others: policies of the other agents where the Gymnasium API controls one agent.
         one_agent: "module:function" of `(num_envs, **players, **parameters)` that makes the population behind the
-            Gymnasium API, if that is not one controlled agent.
+            Gymnasium API; None: that API controls one agent of the environment.
         players: the parameters of `one_agent` that are policies, with their defaults.
         mechanisms: for each channel a mechanism that fits it; None if no mechanism does.
         example: the example on its page.
         times_cartpole: speed target for a step of the Gymnasium API, in steps of CartPole; None: no target.
-        drawn_since: the first version of the random streams (`taciturn.seeding`) in which a seed gives the current
-            runs.
+        drawn_since: the version of the random streams (`taciturn.seeding.VERSION`) since which a seed gives the same
+            runs as now.
         shares: metrics that are shares; their intervals are clipped to [0, 1].
         tolerance: the largest relative difference between its real numbers on two processors that round sums
-            differently. Everything that a seed decides, and counts, are the same on all.
+            differently. Counts and everything that a seed decides are the same on all processors.
     """
 
     name: str

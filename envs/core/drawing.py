@@ -36,7 +36,7 @@ def two_panels(axes: Any, title: str) -> tuple[Any, Any]:
 def draw_history(
     axes: Any, places: Any, times: Floats, shares: Floats, qualities: Floats, horizon: float, unit: str
 ) -> None:
-    """Draw popularity `shares` [n, K] at `times` [n] as bands on `places`, with a legend under the surrounding `axes`.
+    """Draw popularity `shares` [n, K] at `times` [n] as bands in panel `places`, with a legend under the outer `axes`.
 
     If there are more options than colours, the legend names the most popular ones.
     """

@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 
     Attributes:
         kind: OWN, RECEIVED, PUBLIC or HIDDEN.
-        role: the role that it belongs to; empty for the only role.
+        role: the role that it belongs to; empty if there is only one role.
         each: whether it has one entry per agent of that role, visible to that agent only.
     """
 
@@ -49,8 +49,8 @@ def own(shape: Shape = None, role: str = "") -> Any:
 
     Args:
         shape: a function of the environment's parameters that gives the array's size or shape, beginning with the
-            number of agents (with 1 where all agents share the entry); None: the size comes from `arrays`, or the field
-            is a number of the only agent.
+            number of agents (with 1 where all agents share the entry); None: `Hooks.arrays` gives the size, or there is
+            one agent and the field is a single number.
         role: the role that owns it, in an environment with several roles.
     """
     return _declared(shape, Owner(OWN, role, True))
@@ -88,7 +88,7 @@ def of_kind(state_type: Any, kind: str) -> frozenset[str]:
 
 
 def shapes_of(state_type: Any, params: Any) -> dict[str, Any]:
-    """The sizes and shapes of the fields declared with one."""
+    """The size or shape of each field that declares one."""
     return {
         field.name: shape(params)
         for field in dataclasses.fields(state_type)

@@ -21,11 +21,11 @@ S = TypeVar("S")
 
 
 class Chosen(NamedTuple):
-    """The fields in which an environment counts the messages of a channel with levels chosen by senders.
+    """Names of the State's fields that count messages on a channel where senders choose levels (a message's epsilon).
 
     Attributes:
-        messages: name of the number field with the messages of all agents.
-        dearest: name of the number field with the largest level of all.
+        messages: a number, the messages of all agents.
+        dearest: a number, the largest level of these messages.
         counted: int64[N, 2], the messages of each agent, and those at a level above 0.
         spent: float64[N, 3], the sum of each agent's levels, the sum of their squares, and the largest.
     """
@@ -86,7 +86,7 @@ class Hooks(ABC, Generic[S]):
         aliases: alternative names of parameters, `{"time_budget": "horizon"}`.
         hidden: the attributes of the parameters, and of `constants`, that agents must not know. The State declares
             the owners of its fields itself.
-        turns: the roles in the order of their turns; None if all act simultaneously.
+        turns: the roles in the order of their turns (the environment is then phased); None if all act simultaneously.
         acts: the field int64[B, r] with the numbers of the agents that act next; empty if all do, in order.
         info_fields: the number fields of the state that infos show; for other entries, override `empty_info` and write
             the function `info`.
@@ -97,7 +97,8 @@ class Hooks(ABC, Generic[S]):
         chosen: `{channel: fields}`, the same for channels with levels chosen by senders.
         opens: whether agents send messages when a run begins; if so, `between` and `receive` are also played then.
         compile: whether to compile; if not, functions may use any Python, and may be methods.
-        jumps: the types of fast forms that the environment can play, `{role: type}`; see `jump`.
+        jumps: the types of fast forms (`taciturn.envs.core.Fast`) that the environment can play, `{role: type}`; see
+            `jump`.
         jump_sends_messages: whether a jump sends its messages through the channels one by one, so any mechanism,
             budget or fault may be installed on them.
         passes: the functions of `public` that send or deliver information between agents, `{name: Passing}`.
@@ -167,7 +168,7 @@ class Hooks(ABC, Generic[S]):
         return fields.shapes_of(self.state_type, self.params)
 
     def draws(self) -> float:
-        """About how many random numbers a turn draws; needed only if they are many more than the arrays hold."""
+        """About how many random numbers a turn draws; needed only if these are many more than the arrays' entries."""
         return 0.0
 
     def on_reset(self, where: Array) -> None:
@@ -254,7 +255,7 @@ class Hooks(ABC, Generic[S]):
         return {}
 
     def practice_params(self) -> Any:
-        """The parameters of environments to train in; their instances must not be the one of the current run."""
+        """The parameters of environments to train in, which must not give the instance of the current run."""
         return self.params
 
     def lesson(self) -> tuple[Array, Array] | None:

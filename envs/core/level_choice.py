@@ -89,26 +89,27 @@ class LevelChoice(Around):
 
     `World` makes it for `message_levels="chosen"`. It adds a role: `communicator_i` chooses for sender i. An action is
     an index into `levels`. At a level epsilon > 0 the next message is perturbed with that epsilon, and the accountant
-    charges it. Level 0 costs nothing and sends no new message: an agent with a preference as its message repeats its
-    last one, if there is one; otherwise it sends nothing (`ChosenLevels`). A level holds for one turn, whether or not
-    the agent sends a message in it. Messages sent before the first choice have level 0.
+    charges it. Level 0 costs nothing and sends no new message: where messages are preferences, an agent repeats its
+    last message, if there is one; in all other cases it sends nothing (`ChosenLevels`). A level holds for one turn,
+    whether or not the agent sends a message in it. Messages sent before the first choice have level 0.
 
     A communicator observes public information only, known to a reader of the channel or implied by the public
     parameters:
 
     - `time` and `time_left`, in the unit of the environment's clock;
-    - `spent`, the sum of the levels of its messages so far, and `left` of its `epsilon_budget` (without a budget, the
-      highest level);
+    - `spent`, the sum of the levels of its messages so far, and `left`, the rest of its `epsilon_budget` (without a
+      budget, the highest level);
     - `standing`, the level of its last message that was read (0 if none was);
     - `received`, the mean of all agents' last messages read, and `share`, the share of agents with a message read;
     - `num_agents`.
 
     The reward of each communicator is the mean over agents of their earnings, summed over the run and paid at its end:
     rewards are private, and would leak if levels could depend on them. But a policy may know more than it observes, if
-    it shares an object with the agents' policy, or if your own loop plays both. So epsilon is as finite as with
-    installed levels only if the communicators' policy declares a public schedule (`Policy.public_schedule`), which
-    includes the levels, and is not the agents' policy itself; in a loop of steps, `reset(options={"public_schedule":
-    True})` declares it. Levels above the remaining budget are masked; a masked level is played as level 0.
+    it shares an object with the agents' policy, or if your own loop plays both. So where epsilon is finite with
+    installed levels, it is finite here only if the communicators' policy is not also the agents' policy, and declares a
+    public schedule (`Policy.public_schedule`), which includes the levels; in a loop of steps,
+    `reset(options={"public_schedule": True})` declares it. Levels above the remaining budget are masked; a masked level
+    is played as level 0.
 
     The environment's other agents get one more field, `received_level`: the mean level of the last messages read, 0 if
     none was.

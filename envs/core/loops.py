@@ -22,11 +22,11 @@ PART = 4096  # turns that make an extra thread worthwhile
 
 
 class Loops(dict[Any, Any]):
-    """The loops of an environment by turn, and the loops of its further functions by function. They run uncompiled at
-    first, and are compiled, or loaded from disk, after enough turns.
+    """The loops of an environment by key: the number of the turn that a loop plays, or the further function that it
+    calls. They run uncompiled at first, and are compiled, or loaded from disk, after enough turns.
 
     Attributes:
-        played: turns of a replica so far, or other work in units of a turn.
+        played: the work so far, in turns of one replica (a long turn counts as several).
         compiles: whether the environment compiles.
     """
 
@@ -74,8 +74,8 @@ class Loops(dict[Any, Any]):
 
 
 def functions_of(world: Any, turn: int) -> dict[str, Any]:
-    """An environment's functions under the names that `run` uses: `act` and `receive` of this turn's role, `observe` of
-    the next turn's role."""
+    """An environment's functions under the names that `compiled.run` uses: `act` and `receive` of this turn's role,
+    `observe` of the next turn's role."""
     now, then = world._order[turn]
     written = world.functions
     by_role = {"act": (written.act, now), "receive": (written.receive, now), "observe": (written.observe, then)}
@@ -88,7 +88,8 @@ def functions_of(world: Any, turn: int) -> dict[str, Any]:
 
 
 def answering(world: Any, bound: Mapping[str, Any], first: str) -> dict[str, Any]:
-    """`act` and `receive` of this turn and the next one, for agents with closed-form answers in the next turn."""
+    """`act` and `receive` that play this turn and the next one together, if policies with a `closed_form` act in the
+    next one."""
     ((then, answer),) = world._inside.items()
     act, receive = world.functions.act, world.functions.receive
     used = {"act": act[first], "receive": receive[first], "public": bound["public"], "answer": answer}
@@ -106,7 +107,7 @@ def visible_to(world: Any, role: str) -> Any:
 
 
 def watching(world: Any) -> dict[str, Any]:
-    """The function that replaces `private`, if the population overrides that hook."""
+    """`{"private": a function that calls the hook}` if the population overrides that hook; otherwise empty."""
     if type(world).private is Hooks.private:
         return {}
 

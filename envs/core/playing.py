@@ -63,8 +63,9 @@ class NotPrivate(UserWarning):
 def begin(env: Any, policies: Mapping[str, Acts]) -> None:
     """Reset the policies for a fresh run of `env`, each with its public view and a separate random stream.
 
-    Raises ValueError if a budget is installed on a channel where silence leaks, since it bounds nothing there. Warns
-    once (`NotPrivate`) of a policy with an epsilon if nothing was specified for its channel.
+    Raises ValueError if a budget is installed on a channel where the sending of messages may depend on private data
+    (`Channel.silence_leaks`), since it bounds nothing there. Warns once (`NotPrivate`) of a policy with an epsilon if
+    nothing was specified for its channel.
     """
     for role, policy in policies.items():
         policy.reset(env.view(policy), env.stream(f"policy/{role}"), role)
@@ -127,8 +128,8 @@ class Rollout:
         return f"<Rollout of {self.env!r} by {dict(self.policies)!r}>"
 
     def restart(self, where: Array) -> None:
-        """Notify the policies that the replicas `where` bool[B] have been reset, while the others play on. To the
-        policies, their last action there ended the run."""
+        """Notify the policies that the replicas `where` bool[B] have been reset, while the others play on. Policies see
+        their last action there as the one that ended the run."""
         self._left = {role: self._left.get(role, False) | where for role in self._open}
         restart(self.policies.values(), where)
 

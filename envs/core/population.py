@@ -253,7 +253,7 @@ class Population(Hooks[S]):
     # Spending of a run, and infos.
 
     def measure(self, name: str) -> Array:
-        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, or a quantity spent.
+        """The current value of a named quantity, [B, ...], as a fresh array: one of `measures`, messages or epsilon.
 
         Counters of messages and epsilon have the names in `taciturn.privacy.spending`, plus, if all channels have the
         same senders, `agent_messages` int64[B, N] and `agent_epsilon` float64[B, N] (basic composition) of each sender.

@@ -69,7 +69,8 @@ def plan_space(num_options: int, flat: bool) -> gymnasium.spaces.Space[Any]:
 
 
 def split_plan(action: Array, flat: bool) -> tuple[Array, Array, Array]:
-    """The option, and whether to adopt it on signal 0 and on signal 1, of actions [...] if `flat`, else [..., 3]."""
+    """The parts of actions, [...] if `flat`, else [..., 3]: the option, and whether to adopt it on signal 0 and on
+    signal 1."""
     return (action // 4, action // 2 % 2, action % 2) if flat else (action[..., 0], action[..., 1], action[..., 2])
 
 

@@ -240,8 +240,8 @@ def has_public_schedule(policy: Any) -> bool:
 
 
 def declares(policy: Any, name: str) -> bool:
-    """Whether the attribute `name` of a policy is still valid: no subclass nor the object itself overrides anything of
-    the class that sets it, or intercepts attribute access."""
+    """Whether the attribute `name` of a policy is still valid: neither a subclass nor the object itself overrides
+    anything of the class that sets it, or intercepts attribute access."""
     classes = type(policy).__mro__
     known = next((cls for cls in classes if name in vars(cls)), None)
     if known is None:

@@ -136,7 +136,7 @@ class Role:
 
 
 class Actions:
-    """The actions of a role's acting agents, in an array that stays in place, for single steps.
+    """The actions of a role's acting agents, in one array that every `step_one` uses again.
 
     Attributes:
         array: [1, rows, ...].

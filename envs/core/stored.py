@@ -240,7 +240,7 @@ class Stored(Run[S]):
 
 
 def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Array]]:
-    """Copies of arrays that lie in one array of bytes: ((the bytes, their current values), the copies)."""
+    """Copy arrays into one array of bytes: ((these bytes, a second copy of them), the arrays as views of them)."""
     places = np.cumsum([0, *(-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays)]).tolist()
     whole, copies = np.zeros(places[-1], np.uint8), []
     for array, place in zip(arrays, places, strict=False):
@@ -250,7 +250,8 @@ def side_by_side(arrays: Sequence[Array]) -> tuple[tuple[Array, Array], list[Arr
 
 
 def of_answers(role: Role) -> dict[str, Array]:
-    """The arrays of `compiled.answered`."""
+    """The arrays that `compiled.answered` uses: a role's answers, an observation with its bounds, and stored
+    numbers."""
     space: Any = role.action_space
     glance = np.stack([np.zeros(role.layout.size, np.float32), role.layout.low, role.layout.high])
     answers = np.zeros((role.num_agents, *space.shape), space.dtype)

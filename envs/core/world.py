@@ -64,7 +64,8 @@ class World(Generic[P, Q, K]):
         return tuple(field.name for field in fields(params) if field.init)
 
     def check_names(self, given: Iterable[str], more: Iterable[str] = ()) -> None:
-        """Raise `UnknownParameter` unless all names `given` are parameters or in `more`, which the caller knows.
+        """Raise `UnknownParameter` unless all names `given` are parameters; the error also lists `more`, names that the
+        caller accepts.
 
         `max_cycles` raises a ValueError where the environment's clock does not count steps.
         """

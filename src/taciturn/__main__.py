@@ -1,6 +1,6 @@
-"""`python -m taciturn`: the command line, for interpreters with scripts that are not on the path.
+"""`python -m taciturn`: the command line, for interpreters that install scripts outside the path.
 
-Python itself would run a `taciturn.py` of the current folder instead; `python -P -m taciturn` would not.
+If the current folder holds a `taciturn.py`, Python runs that file instead; with `python -P -m taciturn` it does not.
 """
 
 from taciturn.cli import main

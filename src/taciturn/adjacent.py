@@ -43,9 +43,10 @@ class Site:
 def adjacent_pair(mechanism: Any, sensitivity: float = 1.0) -> tuple[Any, Any]:
     """Two adjacent messages with the largest, or nearly the largest, privacy loss of a mechanism.
 
-    They are one-hot vectors of two options, two values, two numbers a sensitivity apart, two streams that differ in one
-    value, or scores of 10 options that all change by the sensitivity, one of them in the opposite direction. A
-    `Memoized` mechanism is audited on its first answer. Raises ValueError if streams have more than 10^9 values.
+    Depending on the mechanism they are: one-hot vectors of two options; two values; two numbers that differ by the
+    sensitivity; two streams that differ in one value; or scores of 10 options that all change by the sensitivity, one
+    of them in the opposite direction. A `Memoized` mechanism is audited on its first answer. Raises ValueError if
+    streams have more than 10^9 values.
     """
     inner = getattr(mechanism, "mechanism", mechanism)
     reach = getattr(inner, "sensitivity", None) or sensitivity
@@ -84,8 +85,8 @@ class _Overheard(mechanisms.NoPrivacy):
 def adjacent_messages(site: Site, mechanism: Any) -> tuple[Any, Any]:
     """Two adjacent messages for a channel, as far apart as the sensitivity that the environment states in a trial run.
 
-    They are one-hot vectors of two options, two categories, two numbers a sensitivity apart, scores as in
-    `adjacent_pair`, or opposite vectors of half the sensitivity in the direction (1, ..., 1).
+    Depending on the channel they are: one-hot vectors of two options; two categories; two numbers that differ by the
+    sensitivity; scores as in `adjacent_pair`; or opposite vectors of half the sensitivity in the direction (1, ..., 1).
 
     Raises:
         ValueError: no message is sent in the trial run, or the environment states no sensitivity.

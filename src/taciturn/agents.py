@@ -34,14 +34,14 @@ def bring(agent: Any, *, trust: bool = False, separate: Any = False, **parameter
         agent: one of
 
             - a policy (`taciturn.policies.Policy`, or an object with its methods), or its class;
-            - the name of one of `taciturn list`, or `module:Class` of anything in this list;
+            - the name of a policy in `taciturn list`, or `module:Class` for any of the things listed here;
             - a function from observations [R, D], a row for each agent of each replica, to actions [R, ...]; if it
               requires a second argument, it gets the masks int8[R, n] (None in an environment without masks);
             - anything with Stable-Baselines3's `predict`;
             - a `torch.nn.Module`: a plain network from observations to actions or scores of them, an actor of
               TensorDict, or an RLModule of RLlib (`taciturn.policies.external.networks`);
             - a file saved by a library: `sb3:model.zip`, `rllib:CHECKPOINT`, `torchrl:actor.pt` or `onnx:model.onnx`,
-              or a folder of `taciturn train` (`./Random`, if it has the name of a policy);
+              or a folder saved by `taciturn train` (written `./Random` if a policy has the same name);
             - `pretrained:NAME`, a pretrained agent of the package (`docs/learning.md`).
         trust: whether code in a file may run when it is loaded; the environment variable `TACITURN_TRUST=1` allows it
             for all files.
@@ -116,7 +116,8 @@ def saved_at(name: str) -> Path | None:
 
 
 def as_file(name: str) -> str:
-    """The form for a saved agent or a module that is given only by its file name; empty if it is neither."""
+    """The argument to write for a saved agent or a module that was given only by its file name, such as
+    `sb3:model.zip`; empty if it is neither."""
     file = at_home(name)
     try:
         result = next(

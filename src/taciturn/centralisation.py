@@ -9,9 +9,10 @@ the same again.
 Columns of observations, masks and rewards that are equal for all agents of a replica throughout both runs are public
 numbers, and stay unchanged.
 
-If rows share random numbers, a row's numbers can change with the other rows, because one draws more often or a sampler
-rejects more. If the same numbers were drawn in the same shapes, a difference comes from the rows. Otherwise, and if a
-policy draws from other generators, distributions are compared: both feeds are played `SEEDS` times.
+If rows share a random generator, a row's random numbers can change with the other rows, because one draws more often or
+a sampler rejects more. If the same numbers were drawn in the same shapes, a different action comes from the data of the
+other rows. Otherwise, and if a policy draws from other generators, distributions of actions are compared: the policy
+plays with its recorded inputs and with the mixed ones, `SEEDS` times each.
 """
 
 import pickle
@@ -49,7 +50,7 @@ def find_sharing(policy: Any, start: Start, seed: int = 0, *, declared: bool = T
 
     Args:
         policy: plays a role; a learner should have been trained.
-        start: makes a fresh run with its argument in that role. Runs are played to their ends.
+        start: begins a fresh run with a given policy in that role, and a given seed. Runs are played to their ends.
         seed: seed of both runs and of the policies' draws.
         declared: whether to believe `centralised = True`.
     """
@@ -235,8 +236,8 @@ class Feed:
         return [np.where(stays, one[turn], other[min(turn, self.last)]) for turn in range(self.turns)]
 
     def earned(self, turn: int, action: Array, luck: np.random.Generator) -> tuple[Array, Array]:
-        """The actions and rewards of agents: kept agents as recorded; others `action`, with a reward that this action
-        earned at some time in their run."""
+        """The actions and rewards for an update: for kept agents as recorded, and for others the given `action`, with a
+        reward that it earned at some time in their run."""
         if self._earned is None:
             self._earned = {}
             for did, reward in zip(self.second.action, self.second.reward, strict=True):
@@ -251,7 +252,7 @@ class Feed:
         return actions, reward
 
     def of(self, call: int, name: str, place: int) -> tuple[Any, Any]:
-        """The results of the environment's functions in both runs; None if they were not called as often."""
+        """The results of one call of an environment's function in both runs; None in a run with fewer calls of it."""
         turn = (call - 1) // 2
         other = call if turn <= self.last else 2 * self.last + 2 - call % 2
         result = (self.first.recorded.get((call, name), []), self.second.recorded.get((other, name), []))
@@ -281,8 +282,8 @@ class Player:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def play(self, turns: int | None = None) -> None:
-        """Play all turns, or the first `turns`; then agents with replaced rows receive their own actions, with rewards
-        that these may earn."""
+        """Play all turns. With `turns`, play only so many, and update agents with replaced rows with their own actions,
+        and with rewards that these may earn."""
         feed, view = self.feed, self.feed.first.view
         functions = {name: partial(self.recorded, name, one) for name, one in view.functions.items()}
         self.begin(0)
@@ -311,7 +312,8 @@ class Player:
         return self.feed.acting[max(self.turn, 0)]
 
     def recorded(self, name: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """The deliveries in the two runs; a function that only depends on its arguments is called."""
+        """The recorded results in the two runs, mixed as the feed is; a function that only depends on its arguments is
+        called instead."""
         passing = self.feed.first.view.world.passes.get(name)
         if passing is None and (given or named):
             return function(*given, **named)

@@ -22,11 +22,11 @@ class Coupled(np.random.Generator):
     """A generator with numbers for one row that depend as little as possible on other rows; it records whether they may
     depend on them.
 
-    Each call of a policy begins at its own place in the stream. Variates that take a number of draws depending on a
-    parameter are inverted from one uniform number each.
+    Each call of a policy begins at its own place in the stream. If the number of draws for a variate depends on a
+    parameter, the variate is made by inversion from one uniform number instead.
 
     Attributes:
-        drawn: the call, method and shape of each draw; without a shape if the number of draws may depend on more.
+        drawn: the call, method and shape of each draw; without a shape if it may not determine the number of draws.
     """
 
     def __init__(self, bits: Any) -> None:

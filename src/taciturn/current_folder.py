@@ -25,7 +25,7 @@ class Modules:
 
 
 def look() -> None:
-    """From now on, import modules that are found nowhere else from the current folder."""
+    """From now on, modules that are found nowhere else are imported from the current folder."""
     if not looked():
         sys.meta_path.append(Modules)
 

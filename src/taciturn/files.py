@@ -78,14 +78,14 @@ def remove(folder: Path, names: str, kept: frozenset[str] = frozenset()) -> None
 
 
 def is_empty(folder: Path, name: str) -> bool:
-    """Whether a folder is missing, or holds only a lock and leftovers of a file of that name, which a killed process
-    had begun to write."""
+    """Whether a folder is missing, or holds only a lock and leftovers of the file `name`, which a killed process had
+    begun to write."""
     own = rf"{re.escape(LOCK)}|{leftovers(re.escape(name))}"
     return not folder.exists() or all(re.fullmatch(own, file.name) for file in folder.iterdir())
 
 
 def leftovers(names: str) -> str:
-    """The pattern of the temporary names of files with names that match a pattern."""
+    """The pattern of the temporary names of files, given the pattern `names` of their final names."""
     return rf"\.({names})(\.[0-9a-f]{{16}})?\.tmp"
 
 
@@ -108,7 +108,8 @@ def locked(folder: Path) -> Iterator[None]:
     ended; nothing is locked on systems without locks.
 
     Raises:
-        ValueError: another process holds the lock, or its file `.lock` is not a regular file with a single name.
+        ValueError: another process holds the lock, or its file `.lock` is not a regular file, or has several hard
+            links.
         OSError: the folder cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,8 @@ class StoppingStrategy(Strategy):
       ever seen as queued, since a Flower server learns of updates only on arrival; `upload_probability=1` describes
       this best.
 
-    A run is a session of the environment: it ends at its `horizon`, and a round that would end after it is dropped.
-    Flower's rounds after that do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on
+    A run is a session of the environment: it ends at its `horizon`, and a round that would end later is dropped.
+    Flower's further rounds do nothing. Evaluation takes no time, and the time between rounds is `broadcast_time`, on
     either clock. A round also ends when no further reply can come, because the others are errors or the timeout has
     passed.
 
@@ -171,7 +171,7 @@ class RealArrivals:
         return not self.missing or time.monotonic() > self.end
 
     def wait(self, uploads: bool) -> None:
-        """Sleep until the end of the slot, and pull the new updates; the slots of the pull count too."""
+        """Sleep until the end of the slot, and pull the new updates; slots that pass during the pull count too."""
         time.sleep(max(0.0, self.started + (self.slots + 1) * self.slot_time - time.monotonic()))
         for reply in self.grid.pull_messages(self.missing):
             self.missing.discard(reply.metadata.reply_to_message_id)
@@ -220,7 +220,8 @@ class StoppedGrid:
         return getattr(self._grid, name)
 
     def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
-        """The replies that close a round, and its errors; none if the session is over, or ends before the round."""
+        """The replies with which a round is closed, and its errors; none if the session is over, or ends before the
+        round does."""
         session: Any = self._rollout.env
         messages = list(messages)
         trains = any(message.metadata.message_type.partition(".")[0] == MessageType.TRAIN for message in messages)

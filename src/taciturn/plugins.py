@@ -18,7 +18,7 @@ class PluginError(ValueError):
 
 
 class PluginWarning(UserWarning):
-    """The warning in place of `PluginError` where everything is listed and the rest can be used."""
+    """The warning in place of `PluginError` where all declarations are loaded, since the others can be used."""
 
 
 class Plugins:
@@ -41,7 +41,7 @@ class Plugins:
 
     @cached_property
     def entries(self) -> dict[str, EntryPoint]:
-        """`{name: entry point}`, the first of each name, in the order of the packages' names, unless it is taken."""
+        """`{name: entry point}`: the first of each name that is not taken, in the order of the packages' names."""
         results: dict[str, EntryPoint] = {}
         declared = [*installed().select(group=self.group)]
         taken = set(self._own()) if declared else set()

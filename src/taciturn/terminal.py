@@ -43,9 +43,10 @@ def aligned(
 ) -> str:
     """Rows of texts as aligned columns.
 
-    If they do not fit the window, intervals, `[low, high]`, go below their means, and then become half widths (±);
-    then texts are broken between words. If the words do not fit either, each row becomes a paragraph: its first text,
-    and the others with the names of their columns. Only a word that is wider than the window is broken.
+    If they do not fit the window, intervals, `[low, high]`, go below their means. If that is not enough, they become
+    half widths (±) instead, and, if needed, texts are broken between words. If the words do not fit either, each row
+    becomes a paragraph: its first text, and the others with the names of their columns. Only a word that is wider than
+    the window is broken.
 
     Args:
         rows: the texts of each row; a text in place of a row becomes a whole line.

@@ -44,7 +44,7 @@ MOST_NAMES = 20
 
 
 def close(name: object, known: Iterable[Any], most: int = 3) -> list[str]:
-    """The `known` names that begin with a name, otherwise the most similar ones, ignoring case; empty if none is."""
+    """The `known` names that begin with `name`, otherwise those most similar to it, ignoring case; empty if none is."""
     names = {str(one).casefold(): str(one) for one in known}
     wanted = str(name)[:100].casefold()
     longer = [one for one in names if len(wanted) > 2 and one.startswith(wanted)]
@@ -59,8 +59,8 @@ def in_any_case(name: str, known: Iterable[str]) -> str:
 
 
 def some(known: Iterable[Any], wanted: object = "", more: str = "") -> str:
-    """The names, separated by commas; if there are many, the nearest to `wanted`, others up to `MOST_NAMES`, and the
-    number of the rest, followed by `more`."""
+    """The names, separated by commas. Of many names only `MOST_NAMES` are listed, beginning with the nearest to
+    `wanted`, then the number of the rest and `more`."""
     names = list(map(str, known))
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
@@ -106,7 +106,7 @@ def shown(value: Any, length: int = 200) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars and arrays without axes as Python values, and everything else unchanged."""
+    """NumPy scalars and zero-dimensional arrays as Python values, and everything else unchanged."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 

@@ -21,8 +21,9 @@ def pick(names: list[str], given: Mapping[str, Any]) -> Sequence[Any]:
 class ParallelView(Agents, pettingzoo.ParallelEnv[str, Array, Any]):
     """A population as a PettingZoo Parallel environment.
 
-    In a phased environment, a step is a whole cycle: it first plays the last turn, in reply to the earlier turns of the
-    step before, and then the earlier turns of the next cycle. (Default actions open the first cycle.)
+    In a phased environment, a step plays as many turns as a cycle has: first the last turn of the current cycle, in
+    reply to turns of the previous step, and then all but the last turn of the next cycle. (`reset` plays those of the
+    first cycle with default actions.)
     """
 
     def __init__(self, population: Population[Any], render_mode: str | None = None) -> None:

@@ -40,11 +40,12 @@ class Channel:
         additive: whether only mechanisms that add fresh noise to numbers fit.
         counted: whether the receiver only adds up the messages of all senders, who all send at all times; mechanisms
             with shuffled messages then fit (`Mechanism.shuffles`).
-        averaged: the same for averages of messages sent at one time (`Mechanism.averages`), which all senders read.
+        averaged: whether the receivers, all senders, only read the average of the messages sent at one time; mechanisms
+            that release averages then fit (`Mechanism.averages`).
         agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless their policy declares
             a public schedule (`Population.played_by`).
-        given: the part that is equal in two adjacent environments although it may depend on the event, in words, such
-            as "what was shown"; epsilons are conditional on it.
+        given: a description of the part that is equal in two adjacent environments although it may depend on the event,
+            such as "what was shown"; epsilons are conditional on it.
 
     Raises:
         ValueError: `disjoint` on a channel with unit `user`: a whole history enters every message.
@@ -58,8 +59,8 @@ class Channel:
         levels: float64[B, N], the level of each agent's next message, under a mechanism that takes levels.
         standing: float64[B, N], the level of each agent's last message that was read; 0: none was.
         read: float64[B, D], the mean of the messages that were last read; 0 if none was.
-        unbounded: why no finite total holds, apart from `silence_leaks`; empty: no such reason. `undeclared` is its
-            value without a public schedule.
+        unbounded: why no finite total holds, apart from `silence_leaks`; empty: no such reason. Runs begin with the
+            value of `undeclared`, which holds until a public schedule is declared.
     """
 
     def __init__(
@@ -165,21 +166,21 @@ class Channel:
     ) -> tuple[Array, Array]:
         """Send the messages `x` [B, N, ...] of the agents that `senders` bool[B, N] marks (None: of all).
 
-        A mechanism reads numbers that are not finite as defined in `privacy.checks.readable`: the content of a message
-        raises no error.
+        Mechanisms read NaN and infinite numbers as defined in `privacy.checks.readable`, so no content of a message
+        raises an error.
 
         Args:
             x: the messages before the mechanism.
             senders: the agents that send.
-            sensitivity: how far one unit can move a message, as the environment states it. If messages differ it is an
-                array that broadcasts against x; its entries may also differ within a message if a unit moves only one
-                of the parts.
+            sensitivity: how far one unit can move a message, as the environment states it. If it differs between
+                messages, it is an array that broadcasts against x; it may also differ within a message if a unit moves
+                only one of the parts.
             norm: the norm of the sensitivity, 1 (sum of absolute changes) or 2 (Euclidean).
             events: number of events that a message is about, for the accountant's totals at user level.
             levels: the epsilon of each message, float64[B, N], if senders choose it and perturb their messages
                 themselves.
             weights: public weights of an average, an array that broadcasts against x; None: equal weights.
-            drawn: whether any other agents are equally likely to be the senders, given their number and all that
+            drawn: whether the senders are a uniformly random subset of the agents, given their number and all that
                 observers know.
 
         Returns:

@@ -9,8 +9,8 @@ from taciturn.validation import Array
 
 
 def loss(channel: Any, sensitivity: float | None = None, *, shuffled: int | None = None, rate: float = 1.0) -> Any:
-    """The loss of a message, which may be `shuffled` among the messages of so many senders, or be sent by a random
-    share `rate` of all agents."""
+    """The loss of a message: alone, shuffled among the messages of `shuffled` senders, or sent by a random share `rate`
+    of all agents."""
     key = sensitivity, shuffled, rate
     if key not in channel.losses:
         mechanism: Any = channel.config.mechanism

@@ -4,7 +4,8 @@ For any nesting of wrappers, faults act on a message in a fixed order: by their 
 same class in the order of their `repr`. Each draws from a separate random stream, `fault/<channel>/<class>/<index>`,
 where the index counts the faults of its class before it, so two runs with the same seed differ only by the fault.
 
-Time is counted in sends of a replica: times when at least one of its agents would send a message without faults.
+Time is counted in sends of a replica: the times at which, without faults, at least one of its agents would send a
+message.
 """
 
 from copy import copy
@@ -120,7 +121,7 @@ class Faults:
     def deliver(self, y: Array, sent: Array, observing: tuple[bool, ...] = (False, True)) -> tuple[Array, Array]:
         """The delivered part of the messages y [B, N, ...] of the agents `sent`, and its senders, bool[B, N].
 
-        observing: which faults act: those with these values of `Fault.observes`.
+        observing: only faults with one of these values of `Fault.observes` act.
         """
         for fault, memory, rng in zip(self.kinds, self.memory, self.rngs, strict=True):
             if fault.observes in observing:
@@ -128,8 +129,8 @@ class Faults:
         return y, sent
 
     def show(self, read: Array, released: Array, senders: int) -> Array:
-        """Let observers read one message [B, ...] of all senders together, in the replicas `released` bool[B]; returns
-        it as a message of each sender, [B, N, ...]."""
+        """Let the faults that observe read the joint message [B, ...] of all senders, in the replicas `released`
+        bool[B]; returns it as a message of each sender, [B, N, ...]."""
         shown = np.broadcast_to(read[:, None], (len(read), senders, *read.shape[1:]))
         if self.kinds:
             self.deliver(shown, np.broadcast_to(released[:, None], shown.shape[:2]), (True,))

@@ -68,21 +68,21 @@ def unbiased(counts: Array, received: Array, p: float, q: float) -> Array:
 
 
 def distinct(arrived: Array, total: int, share: Array | float) -> Floats:
-    """The number n of independent answers that `arrived` copies V [...] of the answers of `total` agents N are worth:
+    """The effective sample size n of V = `arrived` copies [...] of the answers of N = `total` agents:
 
         1/n = 1/N + (1 - s)/V,
 
     0 if V is 0. The mean of V copies varies because there are only N answers, and because only some of them arrived.
-    Each request brings a share s of all answers, once each, drawn independently; s = 1/N if every copy comes from a
-    random agent.
+    Each request brings a random share s of all answers, each once, independently of other requests; s = 1/N if every
+    copy comes from a random agent.
     """
     v = np.maximum(arrived, 1e-300)
     return np.where(arrived > 0, 1.0 / (1.0 / total + np.maximum(1.0 - share, 0.0) / v), 0.0)
 
 
 def sum_distribution(ones: int, zeros: int, p: float, q: float) -> tuple[int, Floats]:
-    """The distribution of Binomial(ones, p) + Binomial(zeros, q): the first count of relevant probability, and the
-    probabilities from there on."""
+    """The distribution of Binomial(ones, p) + Binomial(zeros, q): the first count with a probability that is not
+    negligible, and the probabilities from there on."""
     from scipy.stats import binom
 
     first, parts = 0, []
@@ -140,9 +140,9 @@ class ReplySums:
     """Draws Binomial(x, p) + Binomial(n - x, q): how many of n perturbed replies have a bit set, if x of them had it
     set before the perturbation.
 
-    One table has a row for each x. If that table would be large, all x between two anchors share a row, which draws the
-    sum over n - `gap` replies with the anchor's number of ones; a second table draws the sum over the remaining `gap`
-    replies. Both methods are exact.
+    One table has a row for each x. If that table would be large, only some x, the anchors, have a row, which also
+    serves all x up to the next anchor. It draws the sum over n - `gap` replies with the anchor's number of ones; a
+    second table draws the sum over the remaining `gap` replies. Both methods are exact.
 
     Args:
         num_messages: n.

@@ -107,7 +107,7 @@ def on_average(
 ) -> tuple[Array, Array]:
     """One average, delivered as a message of every sender in it.
 
-    Messages are lost before they are added up. Observers read the average, and not who is in it.
+    Faults lose messages before they are added up. Observers read the average, and not who is in it.
     """
     mechanism: Any = channel.config.mechanism
     mechanism.check_sensitivity(sensitivity)

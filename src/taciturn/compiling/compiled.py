@@ -73,7 +73,7 @@ def private(agent: int, drawn: Any) -> Any:
 
 
 def take(rows: Any, i: int) -> Any:
-    """The numbers of a replica, to be read and written; compiled, this is the row itself."""
+    """The numbers of a replica, to be read and written: in uncompiled code a copy, in compiled code the row itself."""
     return SimpleNamespace(**dict(zip(rows.dtype.names, rows[i].item(), strict=True)))
 
 
@@ -104,7 +104,8 @@ class Turn(NamedTuple):
 
 
 def run(table: Any) -> None:
-    """As the bits of `what` request, reset or play the `live` replicas, then observe and fill the infos of all."""
+    """Do the work that the bits of `what` ask for: reset or play the `live` replicas, then observe and fill the infos
+    of all."""
     turn = unpack(table)
     what, live, rows, arrays, actions, params = turn.what, turn.live, turn.rows, turn.arrays, turn.actions, turn.params
     rngs, reward, over, who, bounds = turn.rngs, turn.reward, turn.over, turn.who, turn.bounds
@@ -137,7 +138,8 @@ def run(table: Any) -> None:
 
 
 def answered(state: Any, arrays: Any, actions: Any, params: Any, rng: Any) -> None:
-    """A turn, and the first half of the next one, in which agents answer their observations by a function.
+    """A turn and the first half of the next one, in which a function (a closed form) computes agents' actions from
+    their observations.
 
     `arrays.glance` holds an observation and its bounds.
     """
@@ -204,8 +206,8 @@ def global_names(code: Any) -> tuple[str, ...]:
 
 
 def uses(function: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The globals that a function refers to: a loop takes all names in `known` from there, other functions only
-    `private`."""
+    """The globals that a function refers to. In a loop, values in `known` replace its globals; in other functions only
+    `private` is replaced."""
     scope, names = function.__globals__, global_names(function.__code__)
     if function not in LOOPS:
         known = {"private": known["private"]} if "private" in known and scope.get("private") is private else {}
@@ -230,8 +232,8 @@ def described(function: Any, known: Mapping[str, Any], found: dict[int, str]) ->
 
 
 def described_code(code: CodeType) -> str:
-    """A text of a function's code, the same in every process: the code of a comprehension in it would have an address,
-    and a set no fixed order."""
+    """A text of a function's code that is the same in every process. (`repr` shows nested code with its address, and
+    sets in no fixed order.)"""
     constants: list[Any] = []
     for co_const in code.co_consts:
         if isinstance(co_const, CodeType):
@@ -281,8 +283,8 @@ def callees(
 def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "") -> kernels.Loop | None:
     """A loop with these functions of an environment, compiled for the type of `given`.
 
-    It is loaded if an earlier process compiled it. Otherwise it is compiled, after a line that names the `world`; if
-    `world` is empty, the result is None instead.
+    It is loaded if an earlier process compiled it. Otherwise it is compiled, after a log message that names the
+    `world`; if `world` is empty, the result is None instead.
     """
     layout = layout_of(given)
     text = repr((described(loop, functions, {}), layout))
@@ -341,8 +343,8 @@ class Seen(SimpleNamespace):
 
 @cache
 def visible_of(rows: tuple[str, ...], whole: tuple[str, ...], numbers: tuple[str, ...]) -> Any:
-    """Make a function that picks the data an agent may observe: its entries of the arrays `rows`, or the only entry;
-    the arrays `whole`; and these numbers of the state."""
+    """Make a function that picks the data an agent may observe: its entry of each array in `rows` (or the only entry),
+    the arrays `whole`, and the `numbers` of the state."""
 
     def visible(state: Any, arrays: Any, agent: int) -> Seen:
         seen = Seen(agent=agent)

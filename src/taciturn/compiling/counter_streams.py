@@ -89,7 +89,7 @@ def uniform(rng: Array, source: int) -> float:
 
 
 def fill(out: Array, rng: Array, source: int, numbers: int = 0) -> None:
-    """Fill an array with uniform numbers in [0, 1), or if `numbers` is given with integers 0 .. `numbers` - 1."""
+    """Fill an array with uniform numbers in [0, 1) or, with `numbers`, uniform integers in [0, `numbers`)."""
     flat = out.reshape(-1)
     for i in range(flat.size):
         flat[i] = uniform(rng, source) if numbers == 0 else int(uniform(rng, source) * numbers)

@@ -28,7 +28,8 @@ KERNELS: dict[str, "Kernel"] = {}  # by the texts that they were made from
 
 
 class Kernel:
-    """Machine code of a function of a table's address. It lives as long as the process."""
+    """Machine code of a function that takes the address of a table (`taciturn.compiling.tables`). It lives as long as
+    the process."""
 
     def __init__(self, code: bytes, name: str) -> None:
         self._engine = llvm().create_mcjit_compiler(llvm().parse_assembly(""), machine())
@@ -82,7 +83,8 @@ def processor() -> tuple[str, str]:
 
 
 def machine() -> Any:
-    """The target machine of LLVM: this machine. An engine deletes its own, so each gets a new one."""
+    """The target machine of LLVM, for this machine's processor; a new one for each engine, since engines delete
+    theirs."""
     llvm().initialize_native_target()
     llvm().initialize_native_asmprinter()
     target = llvm().Target.from_triple(llvm().get_process_triple())
@@ -92,7 +94,7 @@ def machine() -> Any:
 
 @cache
 def libm() -> Any:
-    """The mathematical functions of C that Python's own module calls."""
+    """The mathematical functions of C that Python's module `math` calls."""
     return ctypes.CDLL(getattr(math, "__file__", None))
 
 
@@ -165,7 +167,7 @@ def resolved(needs: list[str]) -> bool:
 def keep_checks_inside() -> None:
     """Make LLVM check before each inner loop whether arrays overlap, and not once for the loops around it.
 
-    Agents' observations lie in one array, and a single check for all agents takes its parts for the same memory.
+    Agents' observations lie in one array, so a single check for all agents would find that they overlap.
     """
     if llvm().llvm_version_info >= (18, 0, 0):  # earlier ones lack the option
         llvm().set_option("taciturn", "--hoist-runtime-checks=false")

@@ -70,7 +70,7 @@ class Visible(types.Type):
 
 
 def type_of(layout: Layout, picked: int = 0) -> Any:
-    """Numba's type for a layout; for arrays without their first `picked` dimensions."""
+    """Numba's type for a layout; arrays lose their first `picked` dimensions."""
     if isinstance(layout, Number):
         return from_dtype(layout.dtype)
     if isinstance(layout, Named):
@@ -117,8 +117,8 @@ def load_word(builder: Any, at: Any, word: int, kind: Any) -> Any:
 def load_array(
     context: Any, builder: Any, at: Any, word: int, layout: Arrays, picks: Sequence[Callable[[Any], Any] | Any]
 ) -> Any:
-    """Load an array, or its part at these leading places (a place, or a function of the size); if no dimension is left,
-    a number."""
+    """Load an array, or its part at the indices `picks` of its leading dimensions (an index, or a function of the
+    dimension's size); if no dimension is left, a number."""
     item, size = from_dtype(layout.dtype), ir.Constant(LONG, layout.dtype.itemsize)
     shape = [load_word(builder, at, word + 1 + d, LONG) for d in range(layout.dims)]
     strides = [size]
@@ -137,7 +137,7 @@ def load_array(
 
 
 def load(context: Any, builder: Any, at: Any, word: int, layout: Layout, replica: Any = None) -> Any:
-    """Load a value with that layout from a word on; if a replica is given, its part of an array."""
+    """Load a value with that layout that begins at `word`; if a replica is given, its part of an array."""
     if isinstance(layout, Number):
         model = context.data_model_manager[from_dtype(layout.dtype)]
         return model.from_data(builder, load_word(builder, at, word, model.get_data_type()))

@@ -1,5 +1,5 @@
-"""The findings of the standing benchmark, one question and a short sentence for each environment; they open its report
-and its page."""
+"""The findings of the standing benchmark, one question and a short sentence for each environment; its report and its
+page begin with them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,8 @@ def best(some: Sequence[Board]) -> str:
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:
-    """The score of the best agent of a standard task, and its scores in the other sizes in which it is best, too."""
+    """The score of the best agent of a standard task, and its scores in the other sizes in which the same agent is
+    best."""
     scores = dict[int, str]()
     for one in standing(some, board.task.budget):
         winner = one.best()
@@ -95,7 +96,7 @@ def pays(some: Sequence[Board]) -> str:
 
 
 def first(known: dict[int, bool]) -> int | None:
-    """The smallest size such that it and all larger ones are True; None if the largest is not."""
+    """The smallest size from which on all values are True; None if the value of the largest size is False."""
     result = None
     for size in sorted(known, reverse=True):
         if not known[size]:
@@ -116,7 +117,7 @@ def sized(some: Iterable[Board]) -> list[Board]:
 
 
 def only_size(board: Board) -> bool:
-    """Whether a variant has parameters, and no other difference."""
+    """Whether a variant differs from the standard task in its parameters only."""
     variant = board.task.variant
     return bool(variant.params) and not variant.faults and not variant.strangers and variant.others is None
 
@@ -183,7 +184,7 @@ def trainings(results: Results) -> str:
 
 
 def abs_text(lead: Estimate) -> str:
-    """The interval of a lead, or of a deficit as a positive number."""
+    """The bounds of a lead's interval as text, with opposite signs for a deficit (a negative lead)."""
     low, high = (lead.low, lead.high) if lead.value >= 0 else (-lead.high, -lead.low)
     return f"{low:.2f}, {high:.2f}"
 
@@ -199,7 +200,7 @@ def capital(text: str) -> str:
 
 
 def answer(question: str, sentences: Sequence[str]) -> str:
-    """A question and its answer, one sentence a line; empty without any sentence."""
+    """A question and its answer, one sentence a line; an empty text if there are no sentences."""
     return f"{question} " + "\n".join(sentences) if sentences else ""
 
 

@@ -57,11 +57,11 @@ def parquet(table: "pa.Table") -> bytes:
 
 def read_cell(file: Path) -> "pa.Table":
     """The table in the file of a cell. The sizes declared in the file are checked before anything is unpacked, and the
-    lengths of texts before they are repeated in each row.
+    total length of the texts before each distinct text is copied to its rows.
 
     Raises:
-        ValueError: it is not a regular file, it is too large, or it has other columns; `pyarrow.ArrowException`, a kind
-            of ValueError or OSError for most mistakes, if it is damaged.
+        ValueError: it is not a regular file, it is too large, or it has other columns. A damaged file raises
+            `pyarrow.ArrowException`, in most cases a subclass of ValueError or OSError.
         OSError: it cannot be read.
     """
     pa, pq = arrow()
@@ -90,7 +90,7 @@ def packed(field: Any) -> Any:
 
 
 def length(chunk: Any) -> int:
-    """Bytes of the texts of a column, repeated in each row."""
+    """Size in bytes of a column of texts, each text counted in every row that has it."""
     import pyarrow.compute as pc
 
     return int(pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0)

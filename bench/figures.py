@@ -82,8 +82,8 @@ def save(plot: Plot, folder: Path) -> list[str]:
 
 
 def drawings(plot: Plot) -> list[str]:
-    """The figure as an SVG element with its caption as alternative text. If it has a narrow form, both, in the classes
-    `wide` and `narrow`; their text stays text, in the font and the colour of the page."""
+    """The figure as an SVG element with its caption as alternative text. If it has a narrow form, both forms, in the
+    classes `wide` and `narrow`, with text as SVG text in the font and the colour of the page."""
     import matplotlib as mpl
 
     named = f'<svg role="img" aria-label="{escape(plot.caption)}" '
@@ -196,7 +196,8 @@ def plot_privacy(study: Study, results: Results, metric: str) -> Plot:
 def plot_profiles(study: Study, results: Results) -> list[Plot]:
     """Performance profiles over the facets, of scores relative to the reference's mean.
 
-    None unless at least two facets share their rows and have a positive reference.
+    None unless there are at least two facets, all with a positive reference, and a configuration that is in all of
+    them.
     """
     relative = relative_scores(study, results)
     if not relative:

@@ -58,8 +58,8 @@ def configurations(
     If each value enters one message, messages do not add up, and each may cost the whole budget. Otherwise a budget
     stops an agent before it overspends. Each of `numbers` is tried as the number of equal messages that fit into it, by
     basic or by Renyi composition; if senders choose their own levels (epsilon is then nan), there is nothing else to
-    try. Streams take no budget: each channel gets an equal part of it, and `numbers` of releases of the same value
-    below the usual one are left out.
+    try. For streams there is no `Budget`: the channels share the epsilon equally, and any of `numbers` below the usual
+    number of releases of a value is left out.
     """
     channels = [world.channels[name] for name in protected.channels]
     if not protected.mechanism:

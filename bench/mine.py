@@ -26,13 +26,13 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def beside_stored(own: Results, stored: Path) -> Results:
-    """Results, together with the stored ones if that folder has them."""
+    """The user's results, together with the results in the folder `stored`, if there are any."""
     file = stored / "agents.json"
     return merged([Submission("agents", {}, own), *([unpacked(file)] if file.exists() else [])])
 
 
 class Comparison(NamedTuple):
-    """A report on the user's agents: answers and tables to open it, tables with more, and the figure."""
+    """A report on the user's agents: the answers and tables at its beginning, more detailed tables, and the figure."""
 
     answers: list[str]
     opening: list[Table]
@@ -41,8 +41,8 @@ class Comparison(NamedTuple):
 
 
 def comparison(own: Results, stored: Path) -> Comparison | None:
-    """The user's agents among the stored ones, in the environments that they play; None if `own` has other agents, too,
-    or if nothing is stored."""
+    """The user's agents among the stored ones, in the environments that they play; None if `own` also has agents that
+    are not the user's, or if nothing is stored."""
     agents = dict.fromkeys(group.config["policy"] for group in own if group.config.get("kind") == YOURS)
     if not agents or len(own.select(kind=YOURS)) < len(own) or not (stored / "agents.json").exists():
         return None

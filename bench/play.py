@@ -71,11 +71,11 @@ def evaluate(
     also: Callable[[Run], Mapping[str, float]] | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Run a cell of a study with learners, in evaluation streams, which also follow from the cell's seed.
+    """Run a cell of a study with learners, on the random streams for evaluation (also derived from the cell's seed).
 
     A learner is trained first, with the cell's seed, in the training streams, and then plays `FRESH` runs, or the
-    number in the configuration's `replicas`; other policies play `replicas`. Beyond the means of `play`, the result has
-    the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
+    number in the configuration's `replicas`; other policies play `replicas`. In addition to the means as in `play`, the
+    result has the `score` of every run (the curve `RUNS`), for the table `taciturn.bench.tables.runs_table`.
     """
     if learns(cell.config["policy"]):
         replicas = cell.config.get("replicas", FRESH)

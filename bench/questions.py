@@ -1,12 +1,13 @@
 """The yes/no questions of the standing benchmark: their comparisons, and the answers that their designs allow.
 
-Each environment asks one question of learning, stated here before any run: does the best learner beat the best of the
-paper's algorithms in the standard task? One half of the seeds chooses both, and the other half compares them; if both
-halves choose the same two, each half evaluates the other's choice, and all seeds count. The answers of all environments
-hold together at 95% (Holm 1979). All other comparisons are effects with intervals, and get no verdict.
+For each environment there is one question about learning, stated here before any run: does the best learner beat the
+best of the paper's algorithms in the standard task? One half of the seeds chooses both, and the other half compares
+them; if both halves choose the same two, each half evaluates the other's choice, and all seeds count. The answers for
+all environments jointly have confidence 95% (Holm 1979). All other comparisons are effects with intervals, and get no
+verdict.
 
-A design that allows neither a yes nor a no answers nothing: `benchmarks/power.py` prints every question with the
-smallest p-value and the smallest effect that its design can show, and fails if there is such a design.
+A design in which neither answer is possible is useless: `benchmarks/power.py` prints every question with the smallest
+p-value and the smallest effect that its design can show, and fails if there is such a design.
 """
 
 import itertools
@@ -92,7 +93,7 @@ def comparison(board: Board, kind: str) -> Comparison | None:
 
 
 def compared(results: Results) -> dict[str, tuple[Board, Comparison, str]]:
-    """The question of learning, by environment: its board, the comparison, and the answer."""
+    """The question about learning, for each environment: its board, the comparison, and the answer."""
     some = [board for board in standing(boards(results)) if board.task.name == STANDARD and not board.task.control]
     pairs = {board.task.env: (board, one) for board in some if (one := comparison(board, PAPER)) is not None}
     answers = words({env: one.match for env, (_, one) in pairs.items()})
@@ -152,7 +153,7 @@ class Question(NamedTuple):
         text: the question.
         asked_in: the function that prints its answer.
         runs: least number of trainings or seeds in the test.
-        family: number of questions with answers that hold together.
+        family: number of questions in the same family, for Holm's correction.
         half_width: half width of the 95% interval in the test; None for a sign test.
     """
 
@@ -164,7 +165,7 @@ class Question(NamedTuple):
 
     @property
     def smallest_p(self) -> float:
-        """The smallest p-value that the design can reach, after Holm's correction; 0 where it has no bound."""
+        """The smallest p-value that the design can reach, after Holm's correction; 0 if it can be arbitrarily small."""
         if self.half_width is not None:
             return 0.0 if self.runs >= statistics.FEWEST else 1.0
         return min(1.0, self.family * 2 * 0.5**self.runs)

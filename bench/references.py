@@ -55,8 +55,8 @@ class Scale(NamedTuple):
         return (measured - low) / (high - low)
 
     def paired(self, values: Floats, seeds: Array) -> Estimate:
-        """The score of means by seed, with an interval that includes the references' uncertainty: all three meet the
-        same instances, seed by seed."""
+        """The score of means by seed, with an interval that includes the references' uncertainty: with the same seed
+        the agent and both references meet the same instances."""
         known = [int(seed) for seed in seeds if 0 <= seed < len(self.no_communication.values)]
         if len(known) < len(seeds):
             return self.apart(statistics.mean(values))
@@ -138,8 +138,9 @@ def reference_for(task: Task, kind: str) -> Spec | None:
 
 
 def same_runs(task: Task, kind: str) -> list[str]:
-    """The name of the task with identical runs of a reference, which then need not be played again: the reference
-    ignores messages, and one agent acts alone in a population of any size. Empty if there is none."""
+    """The name of a task in which a reference has the same runs, so they need not be played again: faults do not affect
+    a reference that ignores messages, nor does the size of the population affect an agent that acts alone. Empty if
+    there is none."""
     reference, variant = reference_for(task, kind), task.variant
     if reference is None or getattr(variant, kind.replace(" ", "_")) is not None:
         return []
@@ -167,7 +168,7 @@ def scales_in(results: Results) -> dict[str, Scale]:
 
 
 def summary(results: Results) -> str:
-    """The text of the file, from results of the study `agents`."""
+    """The text of `FILE`, from results of the study `agents`."""
     found = {
         plain: {
             name: reference._asdict() | {"values": [float(f"{x:.6g}") for x in reference.values]}

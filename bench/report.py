@@ -152,10 +152,10 @@ def print_tables(store: Store, studies: Sequence[Study], console: Console | None
 
 
 def print_table(table: Table, console: Console | None = None) -> None:
-    """Print a table, each sentence of an explained one below its row.
+    """Print a table; if it is `explained`, the last entry of each row is printed below the row.
 
-    Rows with the same first entry get it as a heading, and columns with equal entries become a line.
-    A line names the spare columns that do not fit.
+    Rows with the same first entry get it as a heading, and a column with the same entry in all rows becomes a line. If
+    the table is too wide, columns named in `spare` are left out, and a line names them.
     """
     console = console or terminal()
     console.print(Text(table.title, style="italic"))
@@ -205,8 +205,8 @@ def terminal() -> Console:
 def print_summary(
     store: Store, studies: Sequence[Study], console: Console | None = None, stored: Path | None = None
 ) -> None:
-    """Print the best agents, if the studies rank them, and a line for each other study; the report has their tables.
-    If only the user's agents were run, print their comparison with the results in the folder `stored`."""
+    """Print the best agents, if the studies rank them, and a line for each of the remaining studies; the report has
+    their tables. If only the user's agents were run, print their comparison with the results in the folder `stored`."""
     console = console or terminal()
     for study in studies:
         results = store.results(study.name) if study.headline else Results([])

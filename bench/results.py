@@ -233,8 +233,8 @@ def _group(config: Config, cells: dict[int, _CellRows]) -> Group:
 
 
 def file_name(what: str, name: Any, longest: int = 200) -> str:
-    """A name that may be part of a file's name: letters, digits and `_.+=@-`, a letter, digit or `_` first. Raises
-    ValueError."""
+    """A name that may be part of a file's name: letters, digits and `_.+=@-`, starting with a letter, digit or `_`.
+    Raises ValueError."""
     if not (isinstance(name, str) and len(name) <= longest and re.fullmatch(r"\w[\w.+=@-]*", name, re.ASCII)):
         raise ValueError(f"name of a {what} must be up to {longest} letters, digits and '_.+=@-', not {name!r}")
     return name

@@ -94,8 +94,8 @@ def run_study(
 
     `workers` is the number of processes (default: one per core). A cell that raises or calls `sys.exit` is listed in
     the summary and does not stop the others; with workers, so is a cell that ends its process or takes longer than
-    `timeout` seconds. The cells of `serial` run in this process and cannot be stopped, so it takes no timeout. On a ray
-    cluster a cell is started again after its worker or node dies, up to `RETRIES` times, on any free node.
+    `timeout` seconds. The backend `serial` runs cells in this process and cannot stop them, so it takes no timeout. On
+    a ray cluster a cell is started again after its worker or node dies, up to `RETRIES` times, on any free node.
 
     `shard` "i/n" runs every n-th cell, from the i-th on; `taciturn.bench.store.gather` puts the folders of all n
     together.
@@ -165,7 +165,7 @@ def _shard(text: str | None) -> tuple[int, int]:
 @contextlib.contextmanager
 def environment_of_workers() -> Iterator[None]:
     """One thread for numeric libraries in workers started within this context, and for PyTorch in this process as well;
-    and no modules of Python's own from the current folder.
+    modules in the current folder do not shadow Python's own.
 
     The processes share the cores, and sums are evaluated in the same order everywhere.
     """
@@ -273,8 +273,8 @@ class _Worker:
             self.pipe.send_bytes(task)
 
     def outcome(self, timeout: float | None) -> Outcome | None:
-        """Wait for the outcome of its cell; the process may have ended with it. Raises BenchError if it did not
-        start."""
+        """The outcome of its cell, or None while the cell runs; a Failure if the process has ended or is stopped after
+        `timeout`. Raises BenchError if the process did not start."""
         running = self.process.is_alive()
         try:
             while self.pipe.poll():

@@ -81,7 +81,8 @@ class Row(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, bool, float]:
-        """Controls come last, those without budgets after the others; the score at the smallest budget falls."""
+        """Sort key: by decreasing score at the smallest budget, then environments without budgets, and controls
+        last."""
         shared = [best for budget, best in self.budgets.items() if budget != NO_BUDGET_LIMIT]
         return self.control, not shared, -(shared[-1].score if shared else 0.0)
 
@@ -100,7 +101,7 @@ def best_of(board: Board, part: int) -> Best | None:
 
 
 def row_of(boards: Sequence[Board], board: Board) -> Row:
-    """The row of a task without privacy; your agent is drawn for budgets with no other agent."""
+    """The row of a task without privacy; at budgets under which no other agent played, it shows the user's agent."""
     kinds = [one for part in range(len(PARTS)) if (one := best_of(board, part)) is not None]
     found = {
         budget: best_of(one, -1) or best_of(one, len(PARTS) - 1) for budget, one in at_budgets(boards, board).items()
@@ -145,7 +146,7 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
 
 
 class Canvas:
-    """The first figure; its unit is a point, and y grows downwards. A narrow one has the words above the marks."""
+    """The first figure; its unit is a point, and y grows downwards. A narrow figure has its text above the dots."""
 
     def __init__(self, rows: Sequence[Row], *, narrow: bool, named: bool) -> None:
         self.rows, self.narrow, self.named = rows, narrow, named

@@ -36,7 +36,7 @@ from taciturn.bench.tasks import (
 
 
 def coverage(results: Results) -> Table:
-    """The data that a privacy budget protects in each environment played, and the channels that it counts."""
+    """The data that a privacy budget protects in each environment played, and the channels that count towards it."""
     rows = []
     for env in filter(PROTECTED.__contains__, dict.fromkeys(board.task.env for board in boards(results))):
         one = PROTECTED[env]
@@ -118,8 +118,8 @@ def kinds_over_tasks(results: Results) -> Table:
 def over_tasks(
     mine: list[Floats], pairs: list[tuple[Floats, Floats]], *, trainings: bool = False
 ) -> tuple[str, str, str, str]:
-    """The number of tasks, the mean (for trainings without an interval) and the interquartile mean of scores [seeds] by
-    task, and the probability of winning."""
+    """The number of tasks, the mean and the interquartile mean of their scores (each [seeds]), and the probability of
+    winning; for trainings the mean has no interval."""
     if not mine:
         return "0", NONE, NONE, NONE
     runs = min(map(len, mine))

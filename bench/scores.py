@@ -3,7 +3,7 @@ beat hand-designed agents, and the value of messages to each agent.
 
 A score is 0 for the best non-communicating agent and 1 for an agent that gets the observations of all agents
 (`taciturn.bench.references`). Where tables name the best of several agents, one half of the seeds chooses it and the
-other half evaluates it; if that half chooses the same agent, each half evaluates the other's choice, and all seeds
+other half evaluates it; if both halves choose the same agent, each half evaluates the other's choice, and all seeds
 count. Centralised agents are never ranked.
 
 Trainings may fail, and ten do not show how often. The interval of their mean allows for unseen failures
@@ -69,8 +69,8 @@ AROUND = 2
 
 
 def unchecked(group: Group) -> bool:
-    """Whether centralisation is unchecked: the agents are not from this package, and their results have no outcome of a
-    check."""
+    """Whether centralisation is unchecked: the agents are not from this package, and no check is recorded in their
+    results."""
     known = group.config["policy"] in own_policies() or group.config["policy"] == PLAIN_PPO
     return not known and CENTRALISED not in group.metrics
 
@@ -142,8 +142,8 @@ class Board(NamedTuple):
         return group.mean(name) if name in group.metrics else math.nan
 
     def best(self, *kinds: str, information_: str | None = None, half: int = 0) -> Group | None:
-        """The best agent of some kinds (none given: all but yours, without learners of too few trainings for an
-        interval), by one half of its seeds (0: even, 1: odd)."""
+        """The best agent of these kinds (default: all but the user's, without learners that have `too_few` trainings),
+        by one half of its seeds (0: even, 1: odd)."""
         wanted = kinds or KINDS
         some = [
             one
@@ -156,8 +156,8 @@ class Board(NamedTuple):
         return max(some, key=lambda one: configuration * halves(one)[half].mean(self.task.metric), default=None)
 
     def too_few(self, group: Group) -> bool:
-        """Whether a group has too few trainings to be called the best: each half must give an interval, and together
-        they must exclude failures that would take a mean above 0 below it."""
+        """Whether a group has too few trainings to be called the best: each half must give an interval, and the
+        interval of a positive score, which allows for unseen failures, must lie above 0."""
         score = self.score(group) or Estimate(0.0, 0.0, 0.0)
         return trained(group) and (group.seeds.size < 2 * statistics.FEWEST or score.value > 0 >= score.low)
 
@@ -188,7 +188,7 @@ def trained(group: Group) -> bool:
 
 
 def halves(group: Group) -> tuple[Group, Group]:
-    """A group's runs with even and with odd seeds; all of them twice if one half is empty."""
+    """A group's runs with even and with odd seeds; if one half is empty, the whole group twice."""
     parts = [np.flatnonzero(group.seeds % 2 == half) for half in (0, 1)]
     if not parts[0].size or not parts[1].size:
         return group, group
@@ -467,8 +467,8 @@ def failed(board: Board, group: Group) -> tuple[str, str]:
 
 
 def width_text(score: Estimate | None, group: Group) -> str:
-    """The half width of an interval; if it is too large, with the core hours of the runs that would reduce it to
-    `WANTED_WIDTH`, as it falls with their square root. That of a learner falls with its trainings instead."""
+    """The half width of an interval; if it is too large, with the core hours of runs that would reduce it to
+    `WANTED_WIDTH` (it falls as 1 / sqrt(runs)). Learners would need more trainings instead."""
     wide = half_width(score)
     if not math.isfinite(wide):
         return NONE

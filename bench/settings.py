@@ -11,8 +11,8 @@ from taciturn.validation import missing_extra, shown
 def settings_in(file: Path) -> dict[str, dict[str, Any]]:
     """`{algorithm: settings}` of a file.
 
-    Each entry is named after an algorithm. It has `settings`, parameters by name, and `found`, a free-text account of
-    how they were found, under the keys `command`, `seeds` and `budget`.
+    Each entry is named after an algorithm. Its `settings` are the parameters by name, and its `found` describes in free
+    text how they were found, under the keys `command`, `seeds` and `budget`.
 
     Raises:
         ValueError: the file is not of this form; the message names the file and the key.

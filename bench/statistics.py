@@ -6,8 +6,8 @@ Scores are `[runs]`, or `[runs, tasks]` for several tasks together; run i of eve
 scores, are assumed independent. Intervals are individual 95% intervals, unless `at_level` says otherwise. Fewer than
 `FEWEST` runs give no interval: its bounds are NaN.
 
-Trainings may fail rarely, and ten without a failure do not prove that none fails: no interval of their mean computed
-from the scores alone holds then. For trainings, use `failures`, `median` and `guarded_mean` instead.
+Trainings may fail rarely, and ten without a failure do not rule failures out, so no interval computed from the scores
+alone is valid for their mean. For trainings, use `failures`, `median` and `guarded_mean` instead.
 
 `tools/interval_coverage.py` measures the coverage of all of them. Scores must be finite; anything else raises
 ValueError.
@@ -78,7 +78,7 @@ def of_runs(values: ArrayLike) -> Estimate:
 
 
 def median(scores: ArrayLike) -> Estimate:
-    """The median, with the exact interval of the sign test: two ordered scores. No interval below 6 runs."""
+    """The median, with the exact interval of the sign test, between two order statistics. No interval below 6 runs."""
     x = np.sort(_one_task(scores))
     from scipy.special import bdtr
 
@@ -108,8 +108,8 @@ def guarded_mean(scores: ArrayLike, worst: float, *, higher_is_better: bool = Tr
 
 def iqm(scores: ArrayLike) -> Estimate:
     """Interquartile mean: the mean of the middle half of all runs of all tasks (R, section 4.3). Its interval is the
-    trimmed mean's of Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352), from the runs' means over tasks after
-    Winsorising."""
+    interval of Tukey & McLaughlin 1963 (Sankhya A 25, pages 331 to 352) for trimmed means, from the runs' means over
+    tasks after Winsorising."""
     x = _checked(scores)
     ordered, cut = np.sort(x, axis=None), x.size // 4
     remaining = ordered[cut : x.size - cut]
@@ -157,7 +157,7 @@ def share(x: ArrayLike, y: ArrayLike) -> Estimate:
     y_mean, largest = float(b.mean()), float(np.abs(a).max())
 
     def inside(d: float) -> float:
-        """Positive where the mean of x - (value + d) y might be 0."""
+        """Positive if the mean of x - (value + d) y might be 0, where d is the distance from the estimate."""
         spread = squares[0] - 2 * d * squares[1] + d**2 * squares[2]
         error = math.sqrt(max(spread, 0.0) / (runs - 1) / runs)
         if error <= 1e-15 * largest:
@@ -244,8 +244,8 @@ def effect_at_power(half_width: float, runs: int, power: float) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values: rejecting those below 5% makes any mistake at most 5% of the time (Holm 1979, Scand. J.
-    Statist. 6, pages 65 to 70). NaN, for a missing test, stays NaN and does not count."""
+    """Holm's adjusted p-values: if those below 5% are rejected, the probability of any false rejection is at most 5%
+    (Holm 1979, Scand. J. Statist. 6, pages 65 to 70). NaN, for a missing test, stays NaN and does not count."""
     p = np.asarray(p_values, dtype=float)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]

@@ -14,7 +14,7 @@ FILE = "stored_verdicts.json"
 
 
 def summary(evaluated: Iterable[tuple[Study, list[Verdict]]]) -> str:
-    """The text of the file, from the verdicts of full runs."""
+    """The text of `FILE`, from the verdicts of full runs."""
     papers: dict[str, dict[str, list[list[str]]]] = {}
     for study, verdicts in evaluated:
         paper = papers.setdefault(paper_of(study), {verdict: [] for verdict in VERDICTS})
@@ -49,7 +49,7 @@ def answer() -> str:
 
 
 def tables() -> list[Table]:
-    """One line per paper, and one line per claim that differs."""
+    """One line per paper, and one line per claim that does not reproduce."""
     papers = stored()
     counts = [
         (paper, str(sum(result["claims"].values())), *(str(result["claims"][verdict]) for verdict in VERDICTS))

@@ -99,8 +99,8 @@ def _declared(kind: Any, parameters: str) -> frozenset[str]:
 class Table:
     """A table of text. Columns with indices in `words` are left-aligned, the others (numbers) right-aligned.
 
-    If `explained`, the last entry of each row is a sentence shown below that row. A terminal that is too narrow for
-    all columns leaves out those that `spare` names, the first of them first.
+    If `explained`, the last entry of each row is a sentence shown below that row. A terminal that is too narrow for all
+    columns leaves out columns in the order in which `spare` names them.
     """
 
     title: str
@@ -129,13 +129,13 @@ class Plot:
 class Study:
     """A declared sweep with a score: subclass it in a module, and give `name`, `title`, `score`, `cells` and `run`.
 
-    `reference` holds the configuration entries of the row that the others are compared with, `facets` names the entries
-    that split the study into panels (rows are compared within a panel), `color` the entry that determines a row's
-    colour, `rows` the entries that label it (none: all that vary). With `headline` the study is part of the standing
-    benchmark: its `answers` and its first table open the report. Nested entries are named with dots: "policy_params.k".
-    `figures` names the published figures and tables that the study reproduces ("jiang2020/3.3"), `world` the
-    environment if configurations do not name it. With `only_own_seeds` there are cells only for the seeds of `cells`.
-    Studies and cells are pickled to reach worker processes.
+    Each configuration is a row of tables and plots. `reference` holds the entries of the configuration that the others
+    are compared with. `facets` names the entries that split the study into panels (rows are compared within a panel),
+    `color` names the entry that determines a row's colour, and `rows` names the entries that label a row (default: all
+    that vary). With `headline` the study is part of the standing benchmark: its `answers` and its first table open the
+    report. Nested entries are named with dots: "policy_params.k". `figures` names the published figures and tables that
+    the study reproduces ("jiang2020/3.3"), and `world` names the environment if configurations do not. With
+    `only_own_seeds` only the seeds in `cells` are valid. Studies and cells are pickled to reach worker processes.
     """
 
     name: ClassVar[str]
@@ -160,22 +160,23 @@ class Study:
         raise NotImplementedError
 
     def tolerance(self, config: Config) -> float:
-        """The largest relative difference between a cell's real metrics on two processors, as its environment declares.
-        Counts and choices must be equal."""
+        """The largest relative difference between a cell's real-valued metrics on two processors, as its environment
+        declares. Counts and choices must be equal."""
         return entry(str(config["env"])).tolerance if "env" in config else Descriptor.tolerance
 
     def drawn_since(self, config: Config) -> int:
-        """The first version of the streams in which a cell's seed gives the current runs."""
+        """The earliest version of the random streams in which a cell's seed gives the same runs as now."""
         world = str(config.get("env", self.world))
         return entry(world).drawn_since if world else Descriptor.drawn_since
 
     def trains(self, config: Config) -> bool:
-        """Whether a cell trains its agent. The last digits of sums affect the learned weights, so they differ on
-        another processor."""
+        """Whether a cell trains its agent. The last digits of sums affect the learned weights, so the weights differ
+        between processors."""
         return issubclass(policy_class(str(config.get("policy"))) or Policy, Learner)
 
     def match_stored(self, group: Group) -> None:
-        """Play the cells of this configuration as for the stored results, if the design now asks for more."""
+        """From now on run the cells of this configuration by the design of the stored results, even if the present one
+        asks for more (such as more runs per seed)."""
 
     def answers(self, results: Results) -> list[str]:
         """The findings in whole sentences, which open the report."""
@@ -229,7 +230,7 @@ class Study:
         return declares(kind, "needs_truth", config)
 
     def row_label(self, group: Group, results: Results) -> str:
-        """The difference of this group from the others of its panel."""
+        """The configuration entries in which this group differs from the others of its panel, as text."""
         if self.rows:
             return ", ".join(str(group.flat[name]) for name in self.rows)
         names = [name for name in results.varying if name not in self.facets and group.flat.get(name) is not None]

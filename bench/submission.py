@@ -52,14 +52,14 @@ def of_folder(folder: Path, study: Study) -> Submission:
 
 
 def origin_of(manifest: Manifest) -> dict[str, Any]:
-    """Command, commit, versions and machine; the program's name without its path, and without the output folder."""
+    """Command, commit, versions and machine; the command has no output folder, and the program's name has no path."""
     command = "taciturn " + re.sub(r" --out[= ]\S+", "", manifest["command"]).partition(" ")[2]
     recorded = (*ORIGIN, *({"processor", "streams"} & manifest.keys()))
     return {name: manifest[name] for name in recorded} | {"command": command}
 
 
 def packed(found: Submission) -> str:
-    """The text of the file: a line for each configuration; of the curves only single runs are included, with
+    """The text of the file: a line for each configuration; no curves are included except single runs, rounded to
     `KEPT_DIGITS`."""
     groups = [
         {
@@ -120,7 +120,7 @@ def check_text(value: Any) -> None:
 
 
 def unpacked_group(one: dict[str, Any]) -> Group:
-    """A configuration; ValueError if runs cannot give its numbers."""
+    """A configuration; ValueError if its numbers cannot result from runs."""
     canonical(one["config"])
     seeds, runs = one["seeds"], one.get(RUNS, [])
     if not seeds or any(seed < 0 or seed >= 2**63 for seed in seeds) or seeds != sorted(set(seeds)):

@@ -65,18 +65,19 @@ def train(
     """Train an agent and save it in `out`; `simulate`, studies and the command line take it by the folder's name.
 
     It learns in practice environments (`PublicView.practice`). It is saved and evaluated `evaluations` times, in
-    `EVALUATION_RUNS` runs of other environments. Later runs, in `simulate` or a study, share random numbers with
-    neither.
+    `EVALUATION_RUNS` runs of other environments. Later runs, in `simulate` or a study, share no random numbers with
+    training or this evaluation.
 
     Args:
-        world: an environment's name or id; if it has several roles, one with a single agent (`elicitation`). Or the id
-            of a standard task, which fixes the environment. Under a budget the agent learns with its own way to spend
-            it (`Policy.within`), or else with the environment's usual number of equal messages.
+        world: an environment's name or id; if it has several roles, its Gymnasium form must control a single agent
+            (`elicitation`). Or the id of a standard task, which fixes the environment. Under a budget the agent learns
+            with its own way to spend it (`Policy.within`), or else with the environment's usual number of equal
+            messages.
         algorithm: `TrainedAgent`, the suite's own trainer, with the method that `taciturn.policies.learned.trained`
             names for the environment; a class of Stable-Baselines3 or sb3-contrib (PPO, A2C, DQN, SAC, MaskablePPO,
-            RecurrentPPO, ...); or another learner of `taciturn list`, which is evaluated once, at its end.
-        steps: environment steps, counted over rows: each agent of each replica is one. Learners need none, and only
-            those with a parameter `steps` use it.
+            RecurrentPPO, ...); or another learner of `taciturn list`, which is evaluated once, after training.
+        steps: environment steps; a step counts once for each agent of each replica. Optional for learners of this
+            package; those without a parameter `steps` ignore it.
         seconds: CPU seconds on one core for the suite's own trainer, in place of steps.
         out: the folder for `manifest.json`, the agent (`agent.safetensors`, or `model.zip` with `vecnormalize.pkl`, or
             `learner.pkl`), `evaluations.csv`, `curve.png` of the suite's own trainer, `checkpoints/`, and the files of
@@ -160,7 +161,7 @@ def of_task(
     task: Task, algorithm: str, settings: dict[str, Any], form: dict[str, Any], privacy: dict[str, Any]
 ) -> Population[Any]:
     """The environment of a standard task, with the channels' mechanisms for this algorithm's training; only the
-    learners' form of the environment may be changed."""
+    parameters in `Benchmark.for_learners` may be changed."""
     if task.name != STANDARD:
         raise ValueError(f"world must be a world or a standard task, the only ones for training, not {task.id}")
     fixed = {name: value for name, value in form.items() if name not in BENCHMARKS[task.env].for_learners}
@@ -176,7 +177,8 @@ def of_task(
 
 
 def own_settings(file: str | Path | None, algorithm: str) -> dict[str, Any]:
-    """The settings of an algorithm in a user's file, empty without a file; ValueError if it has none."""
+    """The settings of an algorithm in a user's file, empty without a file; ValueError if the file has no entry for
+    it."""
     if file is None:
         return {}
     known = settings_in(Path(file))
@@ -400,7 +402,7 @@ def library(
 
 
 def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
-    """The step numbers of the checkpoints, in order; ValueError if this training makes none at one of them."""
+    """The step numbers of the checkpoints, in order; ValueError if one is at a step where this training makes none."""
     found = [file for file in folder.glob("*.zip") if file.stem.isdecimal()]
     for file in found:
         if file.name not in {f"{milestone}.zip" for milestone in milestones}:
@@ -414,8 +416,8 @@ def checkpoints_in(folder: Path, milestones: list[int]) -> list[int]:
 def progress_callback(
     report: Report, steps: int, name: str, evaluations: float, ended: list[float]
 ) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
-    """A callback of Stable-Baselines3 that reports the fraction done: half of it counts steps, and half counts
-    `evaluations`, the share of them that is done. `ended` holds the number of runs that ended."""
+    """A callback of Stable-Baselines3 that reports the fraction done: the mean of the fraction of steps done and of
+    `evaluations`, the fraction of evaluations done. `ended` holds the number of runs that ended."""
 
     def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:
         model = local["self"]

@@ -97,7 +97,7 @@ def digest(task: Task) -> str:
 
 
 def score_of(evaluated: Evaluated, scale: Scale) -> float:
-    """The score of a checkpoint; if more of the measure is better, its cost is minus the measure."""
+    """The score of a checkpoint. Its cost is the measure, or minus the measure if higher is better."""
     higher = scale.full_information.estimate.value > scale.no_communication.estimate.value
     return float(scale.score(np.array(-evaluated.mean if higher else evaluated.mean)))
 

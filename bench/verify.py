@@ -102,8 +102,8 @@ class Again(Study):
 
 
 class Pool(NamedTuple):
-    """The stored cells that can be run again; the numbers of cells that take longer, and that the studies no longer
-    have."""
+    """The stored cells that can be run again; the number of cells that take too long, and of cells that the studies no
+    longer have."""
 
     cells: list[Drawn]
     too_long: int
@@ -224,8 +224,8 @@ def evaluated_by(score: Score, group: Group) -> str:
 
 
 def fewest_inside(checks: Sequence[Check]) -> int:
-    """The smallest number inside that is not surprising: fewer have a probability of at most `RARE`, if results have
-    the stored distribution."""
+    """The smallest unsurprising number of scores inside the stored range: if results have the stored distribution,
+    fewer have a probability of at most `RARE`."""
     distribution = np.ones(1)
     for one in evaluated(checks):
         distribution = np.convolve(distribution, [1 - one.chance, one.chance])

@@ -1,5 +1,5 @@
-"""Checks of entries on the leaderboard of agents: whether a user's agent made them, and whether runs can give their
-numbers."""
+"""Checks of entries on the leaderboard of agents: whether a user's agent made them, and whether their numbers can
+result from runs."""
 
 import math
 from typing import Any
@@ -34,8 +34,8 @@ LARGEST = 1e12
 
 
 def check_entry(group: Group, own: list[Config], seeds: range) -> None:
-    """Raise ValueError unless it is one of the study's `own` configurations or a user's agent, with numbers that its
-    runs can give."""
+    """Raise ValueError unless it is one of the study's `own` configurations or a user's agent, with numbers that can
+    result from its runs."""
     config = group.config
     if choice("kind", config.get("kind"), (*KINDS, *REFERENCES, ORACLE, YOURS)) == YOURS:
         check_agent(config)

@@ -251,7 +251,8 @@ class KindsOfAgents(Study):
             raise StoreError(f"{place} must hold results, each configuration once")
 
     def knows_truth(self, config: Config) -> bool:
-        """As recorded for a policy from the user's own module."""
+        """Whether the policy knows hidden truth; for a policy from the user's own module, as recorded in its
+        configuration."""
         return config.get("knows_truth") is True or super().knows_truth(config)
 
     def best(self, panel: Results) -> Group | None:
@@ -355,7 +356,7 @@ def runs_of(one: Config) -> int:
 
 def played_by(one: Config) -> list[Task]:
     """The tasks that a cell plays: those with the size that its agent was tuned for; for learners and the user's agents
-    all of the environment. The first is its standard task. For references, and in a quick run, those in the
+    all tasks of the environment. The first is its standard task. For references, and in a quick run, those in the
     configuration."""
     if one["kind"] in REFERENCES:
         return [task for task in tasks_of(one["env"]) if task.name in one["tasks"]]
@@ -371,7 +372,8 @@ def joined(
     """The studies, with the user's agents in the study `agents`, and lines that name the tasks that these cannot play.
 
     Raises:
-        ValueError: there is a study other than `agents`, a name of no agent, or an agent that fits no environment.
+        ValueError: there is a study other than `agents`, a name that no agent has, or an agent that fits no
+            environment.
     """
     result, lines, names = list[Study](), dict[str, None](), tuple(dict.fromkeys(agents))
     for study in studies:
@@ -400,8 +402,8 @@ class Trial:
         places: configurations of the environments and budgets that it can play. It plays under budgets if its schedule
             is public or agents do not decide when to send.
         elsewhere: `{environment: the reason why it cannot}`.
-        observations: `{fields: environments}`, the observations of these environments, if it is a function that does
-            not declare the ones it is written for; else empty.
+        observations: `{fields: environments}`, the observations of these environments, if the agent is a function that
+            does not declare (`observes`) the observations it is written for; else empty.
     """
 
     content: Config
@@ -451,7 +453,7 @@ def tried(agent: str, content: Config, report: Callable[[str, float], None]) -> 
 
 def overspends(agent: str, env: str, one: Config, budget: Any) -> bool:
     """Whether every way to spend a budget makes an agent overspend, as tested in one short run; untrained learners
-    count as keeping it."""
+    count as staying within the budget."""
     made = bring(agent)
     if isinstance(made, Learner):
         return False

@@ -95,8 +95,8 @@ def plain_ppo(cell: Cell, progress: Progress | None, channels: Mapping[str, Chan
 
 
 def loaded(cell: Cell, progress: Progress | None, channels: Mapping[str, ChannelConfig] = NOTHING) -> Any:
-    """The agent of a cell. A learner trains when it begins a run, or, if mechanisms are given, now, with these on the
-    channels."""
+    """The agent of a cell. A learner trains when it begins a run; if mechanisms are given, it trains immediately, with
+    these on the channels."""
     name, own = cell.config["policy"], dict(cell.config["policy_params"])
     if name == PLAIN_PPO:
         return plain_ppo(cell, progress, channels)
@@ -163,7 +163,7 @@ def evaluated(
 
 
 def trained(agent: Any, config: Config, seed: int, channels: Mapping[str, ChannelConfig] | None = None) -> Any:
-    """The agent; a learner is trained, now unless it was before, in the standard task of its environment."""
+    """The agent; an untrained learner is first trained in the standard task of its environment."""
     if isinstance(agent, Learner):
         begin_run(population(config, FRESH, "evaluation"), agent, config, seed, channels)
     return agent
@@ -190,8 +190,8 @@ def how_centralised(agent: Any, config: Config, seed: int, variant: Variant = AS
 
 
 def task_config(task: Task, name: str, **form: Any) -> Config:
-    """The configuration of an agent with that name in a task; `form` is the difference in the learners' form of the
-    environment."""
+    """The configuration of an agent with that name in a task; `form` holds parameters of the environment that differ
+    from the agent's usual ones."""
     field = BENCHMARKS[task.env]
     kinds = ((CLASSIC, field.classic), (PAPER, field.paper), (TASK_AGENT, field.designed))
     kind = next((kind for kind, some in kinds if name in {entry[0] for entry in some}), YOURS)
@@ -249,7 +249,7 @@ def played(
 
 def fits(task: Task, agent: Any, config: Config) -> bool:
     """Whether a task has the spaces that an agent was made for (a network trained with 5 arms cannot act among 20), and
-    strangers, if there are any, that can act in the same form of the environment."""
+    whether its strangers, if any, can act in the same form of the environment."""
     if not isinstance(agent, RowPolicy) and not task.variant.strangers:
         return True
     world = population(config, 1, "evaluation", task.variant)
@@ -333,7 +333,7 @@ def training_way(task: Task, agent: Any, world: Population[Any]) -> Configuratio
 
 
 def one_size(config: Config, task: Task) -> Config:
-    """A configuration in the environment of a standard task."""
+    """A configuration with the environment in the size of a standard task."""
     return config | {"env_params": {**config["env_params"], **task.variant.params}}
 
 

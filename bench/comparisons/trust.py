@@ -295,9 +295,9 @@ def score(group: Group) -> Estimate:
 
 
 def champion(groups: Results, trust: str, budget: float) -> tuple[str, Estimate]:
-    """The best agent under a budget in any model that needs no more trust, since a shuffler, a sum or a curator may
-    also do nothing. Even seeds choose it, and odd seeds give its score; all seeds do if the odd ones choose the same
-    agent, since each half then evaluates the other's choice."""
+    """The best agent under a budget, in this trust model or in any that needs less trust, since agents may also leave a
+    shuffler, a secure sum or a curator unused. Even seeds choose it, and odd seeds evaluate it; if both choose the same
+    agent, all seeds evaluate it, since each half then evaluates the other's choice."""
     groups = Results(one for one in groups.select(budget=budget) if one.config["trust"] in NO_MORE_THAN[trust])
 
     def half(one: Group, odd: int) -> Group:

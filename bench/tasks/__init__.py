@@ -165,7 +165,8 @@ class Task(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """The coverage of its budget and its omissions, in words; empty if the environment has no budgets."""
+        """The data that its budget protects, and the channels that it covers and leaves out, in words; empty if the
+        environment has no budgets."""
         return PROTECTED[self.env].covers if self.env in PROTECTED else ""
 
     @property
@@ -186,8 +187,8 @@ class Task(NamedTuple):
 
 
 def first_of(config: Mapping[str, Any]) -> str:
-    """The name of the task for which a configuration's results hold single runs, `MESSAGES` and `EPSILON`; for its
-    other tasks they hold `MESSAGES/NAME`."""
+    """The name of the task for which a configuration's results hold single runs, `MESSAGES` and `EPSILON`; for the
+    configuration's other tasks, messages are under `MESSAGES/NAME`."""
     result: str = config["tasks"][0] if "tasks" in config else config.get("size", STANDARD)
     return result
 

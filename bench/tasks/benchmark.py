@@ -1,5 +1,5 @@
-"""The benchmark's part of an environment: its table, which is in this folder (`gossip_bandit_v0.toml`) or is declared
-by another package.
+"""The benchmark of an environment: its tasks, agents and measure, declared in a table, which is in this folder
+(`gossip_bandit_v0.toml`) or is declared by another package.
 
 The keys of a table, and of tables in it, are attribute names (`Benchmark`). Policies are given by class
 name, mechanisms as on the command line ("Laplace:1"), and functions as "module:function". Counts are whole numbers. A
@@ -128,7 +128,7 @@ class BudgetPlan(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """The coverage of the budget and its omissions, in words."""
+        """The data that the budget protects, and the channels that it covers and leaves out, in words."""
         left = f" ({' and '.join(self.left_out)} left out)" if self.left_out else ""
         return f"{self.protects}, on {' and '.join(self.channels)}{left}"
 
@@ -142,7 +142,7 @@ class Leak(NamedTuple):
         params: parameters of the environment, where they differ from the other runs.
         levels: the epsilons to try; none: as in the study.
         budget: parameters of a budget that stops an agent before it exceeds the study's epsilon; None: no budget.
-        limit: most messages of an agent.
+        limit: the largest number of messages per agent.
         attack: the difference between the two environments: "data", all private observations of one agent; "messages",
             all of its messages (the best test is known); "one run", every agent's messages, by an independent coin
             each.
@@ -182,14 +182,15 @@ class Attacks(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """The environment's part of the benchmark: its agents and its measure.
+    """The benchmark of an environment: its tasks, its agents and its measure.
 
     Attributes:
         world: parameters of the standard task, where learners train.
         measure: one of the metrics of a run, or "return".
         higher: whether more of the measure is better.
         bounds: (low, high) of the measure.
-        replicas, steps: how plain PPO trains; steps count all rows (below five minutes).
+        replicas, steps: number of replicas and of steps with which plain PPO trains, in less than five minutes; a step
+            counts once for each agent of each replica.
         classic, paper, designed, tuned: textbook policies, the papers' algorithms, agents hand-designed for the
             environment's tasks, and learners of this package.
         no_communication, full_information: the references at scores 0 and 1: the best policy that ignores messages, and
@@ -202,10 +203,10 @@ class Benchmark:
         search: for each policy with searched parameters, their search ranges.
         receives: the channels that deliver others' observations to agents.
         side: the role that competes, in an environment with two; `others` play the other, as shares of policies.
-        for_learners: differences in the learners' form of the same environment.
-        as_designed: learners that use the same form of the environment as hand-designed policies.
-        quick: differences in quick runs.
-        for_policies: differences for some policies, by name.
+        for_learners: parameters of the environment that differ for learners.
+        as_designed: learners to which `for_learners` does not apply.
+        quick: parameters of the environment that differ in quick runs.
+        for_policies: parameters of the environment that differ for some policies, by name.
         variants: the held-out tasks, by name.
         budgets: the benchmark under a privacy budget; None: nothing private is sent.
         attacks: the runs to attack.
@@ -239,8 +240,8 @@ class Benchmark:
     attacks: Attacks = field(default_factory=Attacks)
 
     def papers(self, *, free: bool) -> tuple[Entry, ...]:
-        """The paper's algorithms that take part without a budget or (not `free`) under one; under a budget with
-        searched settings, if there are any."""
+        """The paper's algorithms that take part without a budget (`free`), or else under one, with searched settings if
+        there are any."""
         if free:
             return self.paper
         some = (self.budgets.paper if self.budgets else ()) or self.paper

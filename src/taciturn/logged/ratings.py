@@ -1,7 +1,7 @@
 """A simulator of mean rewards from a file of ratings, for every policy of the recommender.
 
 For an item that a user never rated the simulator only guesses: policies are compared in an environment similar to the
-data, not on the data. The simulator holds its error on later ratings.
+data, not on the data. The simulator records its error on later ratings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,11 +55,13 @@ def fit_ratings(
     - Reward: 1 if the rating is at least `like`, 0 otherwise.
     - Item features: the first five principal components of the ratings of each item by user (standardised, 0 for
       missing ratings, scaled to length 1), scaled to [0, 1].
-    - Context of a user at a rating: from the user's earlier likes only, minus the share of likes in the train split:
-      their mean, and their mean products with each item feature, all shrunk as by five more ratings. It consists of the
-      first `context_dim` of these six numbers, scaled to map three standard deviations to either side to [0, 1].
+    - Context of a user at a rating: from the user's earlier ratings only, as 1 (like) or 0 minus the share of likes in
+      the train split: the mean of these values, and the means of their products with each item feature, all shrunk
+      towards 0 as if by five more ratings. The context is the first `context_dim` of these six numbers, scaled to
+      [0, 1] (three standard deviations to either side of the mean).
     - Mean rewards: ridge regression on all products of the cosines of context and item (`Simulator`), with the penalty
-      that is best for the last tenth of the train split. Visits have the contexts of held-out ratings.
+      that is best for the last tenth of the train split. In the environment, users have the contexts of held-out
+      ratings.
 
     Args:
         path: the file.

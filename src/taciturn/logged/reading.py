@@ -150,8 +150,8 @@ class Table:
 
     Args:
         path: the file, which may be a pipe.
-        names: `{column: other headers for it}` for the columns that have a meaning; `columns` uses the names given here
-            for them, and the headers for others.
+        names: `{column: alternative headers}` for the columns that have a meaning. The attribute `columns` has these
+            columns' names as given here, and the headers of all others.
         plain: the first columns if the file has no header; empty if it must have one.
         chosen: `{column: header}`, for headers that differ in the file; other candidates for the column are ignored.
         progress: called with the share done.
@@ -292,7 +292,7 @@ def _lines(stream: Any) -> Iterator[str]:
 
 
 def seekable(raw: Any) -> Any:
-    """A file in which one can go back; a pipe is read first."""
+    """A file in which one can go back; a pipe is first read into memory."""
     return raw if raw.seekable() else io.BytesIO(raw.read())
 
 

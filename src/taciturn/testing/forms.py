@@ -43,8 +43,8 @@ def views(case: Case) -> dict[str, Callable[[], Any]]:
 
 
 def play(env: Any, rng: np.random.Generator) -> Iterator[Any]:
-    """The results of random actions, step by step, in any form that was reset; the last part is the info. Runs that end
-    begin again."""
+    """The results of random actions, step by step, in any form that was just reset; each result ends with the info.
+    Runs that end begin again."""
     inner = getattr(env, "unwrapped", env)
     population = getattr(inner, "population", inner)
     if isinstance(inner, SingleEnv | VectorView):

@@ -42,7 +42,7 @@ with warnings.catch_warnings():
 
 
 def has_id(case: Case) -> bool:
-    """Whether `gymnasium.make` makes it."""
+    """Whether `gymnasium.make` can make the case's environment."""
     return case.has_id
 
 
@@ -103,8 +103,8 @@ def sb3_check_env(case: Case, dress: str) -> None:
 
 
 def kinds(info: dict[str, Any], masks: bool = False) -> dict[str, Any]:
-    """The keys of an info, a plain dict, with the types of their values, by role for values by agent; without keys that
-    may be missing."""
+    """The types of the values of an info (a plain dict), by key, nested for values by agent; without keys that may be
+    missing."""
     assert type(info) is dict, "C code would bypass the methods that a subclass overrides"
     results: dict[str, Any] = {}
     for key, value in info.items():
@@ -297,7 +297,7 @@ def pettingzoo_registry(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.others) and case.one_role, over=lambda case: (0, 2))
 def a_controlled_agent_acts_as_in_the_population(case: Case, place: int) -> None:
-    """One agent's observations, rewards and actions in two runs; in the second, the population is played by hand with
+    """One agent's observations, rewards and actions in two runs; in the second, this check steps the population, with
     the same policy and seed."""
     population, policy = case.population(), registry.make_policy(str(case.others))
     (role,) = population.roles
@@ -367,7 +367,8 @@ def vector_env_is_gymnasiums_of_one_replica(case: Case, mode: AutoresetMode) -> 
 
 
 def assert_same_info(ours: dict[str, Any], sync: dict[str, Any]) -> None:
-    """The same values of one replica; our masks also mark values without meaning, which Gymnasium cannot know."""
+    """Check that both infos of one replica have the same values. Our masks may also exclude values without meaning,
+    which Gymnasium cannot recognise."""
     assert set(ours) == set(sync)
     for key in named(ours):
         assert holds(ours, key, 1) <= holds(sync, key, 1), key

@@ -1,5 +1,5 @@
-"""Checks of a mechanism: it is a value, it draws from the given generator, its stated moments are right, and its claim
-holds."""
+"""Checks of a mechanism: it equals its copies, it draws from the given generator, its stated moments are right, and its
+claim holds."""
 
 import json
 import pickle

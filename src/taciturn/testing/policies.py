@@ -267,7 +267,7 @@ class Guarded:
             raise HiddenTruth(f"{self.policy!r} looks behind the world")
 
     def public(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of the environment that may read its own state."""
+        """A function of the environment, with permission to read the environment's state."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             with self.calling(False):

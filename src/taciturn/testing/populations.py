@@ -1,5 +1,5 @@
 """Checks of the array form: refused input changes nothing, replicas end separately, the core sets the run length, and
-private data pass the hook."""
+private data go through the hook `Population.private`."""
 
 import contextlib
 import math
@@ -263,7 +263,8 @@ def parameter_option_and_until_give_the_same_run(case: Case) -> None:
 
 @world_check()
 def a_run_may_outlast_its_parameters(case: Case) -> None:
-    """A run made for 2 h and a run lengthened from h to 2 h are the same; a view made for h refuses."""
+    """A run made for twice the horizon h and a run lengthened from h to 2h are the same; a view made for h refuses
+    2h."""
     horizon = case.population().params.horizon
     named, stretched = case.population(2, horizon=2 * horizon), case.population(2)
     np.testing.assert_equal(played(named, None), played(stretched, {"horizon": 2 * horizon}))
@@ -332,7 +333,7 @@ def every_world_calls_its_run_length_horizon(case: Case) -> None:
 
 @world_check(applies=lambda case: bool(case.privacy) and not isinstance(case.population(), Played))
 def agents_data_pass_the_hook(case: Case) -> None:
-    """Data passed to `Population.private` are drawn as without the hook, and cover every replica."""
+    """`Population.private` gets the agents' data of every replica, and the same data are drawn as without this hook."""
     plain = case.population(3)
     drawn: list[Array] = []
 
@@ -370,8 +371,8 @@ def run_of(population: Replicas[Any], replica: int, steps: int = 60) -> list[Any
 
 @world_check(applies=is_compiled)
 def a_replica_is_the_same_run_in_every_population(case: Case) -> None:
-    """A replica alone, among 7, among 1,000, and in a shard that begins later; compiled, in threads, uncompiled, and
-    first uncompiled and then compiled."""
+    """A replica has the same run alone, among 7, among 1,000, and in a shard that begins with a later replica; and
+    compiled, in threads, uncompiled, and first uncompiled and then compiled."""
     kind, params = case.world._population, case.population().params
 
     def played(num_envs: int, replica: int, compile_from: float, first: int = 0, threads: int = 1) -> list[Any]:

@@ -43,23 +43,25 @@ def declares_a_public_schedule(play: Play) -> bool:
 
 
 def schedule_is_public(play: Play) -> dict[str, dict[str, tuple[int, int]]]:
-    """A run is played again with other private data of the first or of the last agent: turned over, all as high or as
-    low as possible, random, or high and low in turn; some only from a third or from two thirds of the run on.
+    """A run is played again with changed private data of the first or of the last agent: mirrored in their range, all
+    as high or as low as possible, random, or alternately high and low. Some changes begin only after one or two thirds
+    of the run.
 
     On the channels where agents decide when to send, or at which level, all deliveries are repeated, so all agents
     receive the same. Then the senders or askers at every moment, and the subject, level, weight and sensitivity of
     messages, must be the same. This is done by steps and, if the policy has a fast form there, in fast play.
 
-    By steps, a single number is also changed. Then every message changes by at most its sensitivity, all messages on a
-    `disjoint` channel together do too, and at most as many answer streams differ as the agent is charged for.
+    By steps, a single number is also changed. Then every message may change by at most its sensitivity; on a `disjoint`
+    channel, so may all messages together; and no more answer streams may differ than the agent is charged for.
 
     Returns:
-        For each kind of private number, named by how the run was played, by the environment's function that drew it and
-        by its type, `{part of the run: (how many numbers differed, how many there were)}` over all replays.
+        For each kind of private number (named by: steps or fast play, the environment's function that drew it, and its
+        type), `{part of the run: (how many numbers differed, how many there were)}` over all replays.
 
     Raises:
-        AssertionError: something differs; the policy declares no public schedule there, or agents decide nothing; no
-            number of a kind was changed in a part of the run that has some; or one event changes more than is charged.
+        AssertionError: something differs; the policy declares no public schedule there, or agents decide nothing;
+            numbers of some kind were drawn in a part of the run, and none of them was changed; or one event changes
+            more than is charged.
     """
     results: dict[str, dict[str, tuple[int, int]]] = {}
     for fast in (False, True):
@@ -110,7 +112,7 @@ class Private:
         self.over = False  # whether the one event was changed
 
     def hook(self) -> Callable[..., Array]:
-        """A method to replace the one of a population."""
+        """A method to replace `Population.private` of a population."""
 
         def private(world: Population[Any], drawn: Array, agents: Array | None = None) -> Array:
             if world.purpose:  # a learner's practice
@@ -139,7 +141,7 @@ class Private:
         return private
 
     def instead(self, data: str, x: Array, kind: str, count: int) -> Array:
-        """The replacements of the numbers x, of which `count` have come before."""
+        """The replacements of the numbers x; `count` other numbers were drawn before them."""
         low, high = (False, True) if x.dtype == np.bool_ else self.ranges[kind]
         if x.dtype.kind == "f" and low >= 0 and high <= 1:
             low, high = 0.0, 1.0
@@ -194,8 +196,14 @@ def _costs_what_is_charged(first: "Script", again: "Script", agent: int, channel
 
 
 class SentMessage(NamedTuple):
-    """One use of a channel: everything that an observer sees except its content, the result, the content, and how many
-    messages of each agent are charged for answers."""
+    """One use of a channel.
+
+    Attributes:
+        seen: everything that an observer sees, except the content.
+        received: the result of this use.
+        content: the content of messages or answers.
+        charged: how many messages of each agent are charged for answers.
+    """
 
     seen: dict[str, Any]
     received: Any

@@ -105,12 +105,13 @@ def kinds_over_tasks(results: Results) -> Table:
     names = ("tasks", "mean score", "interquartile mean", "P(beats the best hand-designed)")
     columns = ("kind", *(f"{name}{where}" for where in ("", " (held-out)") for name in names))
     note = (
-        "For each kind we take the agent that is best in an environment's standard task, and play it in all tasks of "
-        "that environment. P is the probability that one seed of this agent (for a learner: one training) beats the "
-        "best hand-designed agent on the same instances. A tie counts one half. P is a mean over environments; it "
-        "leaves out those where the kind's best agent is itself the best hand-designed agent. One half of the seeds "
-        "selects the agents, and the other half evaluates them. Controls are left out. Brackets are 95% intervals. The "
-        "mean score of a learner has no interval, because so few trainings say too little about failures."
+        "For each kind of agent we take the one that is best in an environment's standard task, and play it in all "
+        "tasks of that environment. P is the probability that one seed of this agent (for a learner: one training) "
+        "beats the best hand-designed agent on the same instances. A tie counts one half. P is a mean over "
+        "environments; it leaves out those where the kind's best agent is itself the best hand-designed agent. One "
+        "half of the seeds selects the agents, and the other half evaluates them. Controls are left out. Brackets are "
+        "95% intervals. The mean score of a learner has no interval, because so few trainings say too little about "
+        "failures."
     )
     return Table("All tasks", columns, rows, note)
 

@@ -415,7 +415,7 @@ def leaderboard(results: Results, title: str, mine: bool = False) -> Table:
         "information could gain. With fewer than five failed runs, the interval may contain the true score in less "
         "than 95% of the cases (docs/intervals.md). Score without messages: the agent's score if the messages that it "
         "receives come from another run and say nothing about its own instance. The score minus this one is the value "
-        "of messages. Epsilon spent: the largest epsilon that an agent has spent, by the accountant. Lead: the score "
+        "of messages. Epsilon spent: the largest epsilon that the accountant has charged to an agent. Lead: the score "
         "minus the score of the paper's best algorithm. One half of the seeds selects that algorithm, and the other "
         "half gives the lead. The lead of a learner is a median over trainings, with the interval of the sign test. "
         "All other intervals of a learner also allow for failures of further trainings, even if none has failed. "

@@ -45,7 +45,7 @@ def answer() -> str:
         f"{result['claims'][DIFFERS]} of {sum(result['claims'].values())} {'claims ' * (place == 0)}of {paper}"
         for place, (paper, result) in enumerate(stored().items())
     ]
-    return f"Which claims of the papers failed? {listed(counts)} do not reproduce, even in full runs."
+    return f"Which claims of the papers failed? {listed(counts)} do not reproduce, even with the full number of runs."
 
 
 def tables() -> list[Table]:

@@ -184,8 +184,8 @@ def jiang2020() -> str:
 ### Chapter 2: payments for data
 
 {data}
-With 1,000 individuals the ratio is {few:.2f}. Theorem 1 prints the bound as g' A (equation 2.13). This is true but
-far too weak: equation 2.19 has g' / A.
+With 1,000 individuals the ratio is {few:.2f}. Theorem 1 prints the bound as g' A (equation 2.13). The printed bound
+holds but is far too weak; equation 2.19 divides g' by A.
 
 - The platform announces a target epsilon and pays the individuals whose report is the most frequent one. No individual
   gains by choosing another epsilon, unless its own report can change which report is most frequent. With few

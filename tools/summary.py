@@ -139,11 +139,12 @@ def short_of_learning() -> str:
     counts = " or ".join(map(str, sorted(trainings)))
     begin = f"Without privacy, trained agents ({counts} trainings each) score "
     words = {
-        YES: "significantly higher than the best algorithm of the environment's paper, which can be far below 0, in",
+        YES: "significantly higher than the best algorithm of the environment's paper in",
         NO: "significantly lower than it in",
         OPEN: "neither significantly higher nor lower in",
     }
-    return begin + "; ".join(f"{word} {listed(parts[key])}" for key, word in words.items() if key in parts)
+    told = "; ".join(f"{word} {listed(parts[key])}" for key, word in words.items() if key in parts)
+    return f"{begin}{told}; some algorithms score far below 0"
 
 
 def fast() -> str:

@@ -1,10 +1,10 @@
 """How much must a platform pay for private data if individuals choose their noise and are paid for their reports?
 
 Description
-    Individual i holds one of M values, `S_i ~ theta`. Before seeing it, it chooses a budget `eps_i` or stays away; it
-    then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target budget
-    and a payment rule; reports are drawn, payments are made, and `theta` is estimated as if all individuals had chosen
-    the target. A run consists of several such campaigns.
+    Individual i holds one of M values, `S_i ~ theta`. Before it sees `S_i`, it chooses a budget `eps_i` or stays away;
+    it then reports `X_i` by a mechanism `P(x | s; eps_i)`, at a cost `g_i(eps_i)`. The platform announces a target
+    budget and a payment rule; reports are drawn, payments are made, and `theta` is estimated as if all individuals had
+    chosen the target. A run consists of several such campaigns.
 
 Paper
     Jiang 2020 (dissertation), chapter 2: the model of section 2.2, and Theorem 1, WINTALL and Theorem 2 of section 2.3.

@@ -27,8 +27,8 @@ Action
 
 Reward
     -(L + cost of links) / (M T), where L is the sum over the epoch's pulls of 1 - (the average reported for the pulled
-    arm in this epoch). A coordinator does not know the best mean mu*, so its reward uses 1 instead. The expectation is
-    the negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
+    arm in this epoch). A coordinator does not know the best mean mu*, so its reward uses 1 instead. The expected return
+    of a run is the negative regret per slot and agent, up to the constant 1 - mu*, minus the cost.
 
 Termination
     Never; truncated after `horizon` slots. An epoch always fits: if the slots left do not allow one pull of each active

@@ -13,9 +13,9 @@ Description
     - Components with a server (hybrid): as on a graph, but the agents of a component send their means to its sink agent
       (SAC, Algorithm 4), and the sink agents send theirs to the server.
 
-    During a round no agent can upload, and rewards received in that time enter no mean. A step is one slot.
-    `Population.fast_forward` plays policies that plan ahead (`EpochPlan`) over many slots in one call, and draws sums
-    of Bernoulli rewards as binomials.
+    During a round no agent can upload, and rewards received in that time enter no mean. A step is one slot. For
+    policies that plan ahead (`EpochPlan`), one call of `Population.fast_forward` plays many slots and draws sums of
+    Bernoulli rewards as binomials.
 
 Paper
     Li & Song, Privacy-Preserving Communication-Efficient Federated Multi-Armed Bandits: sections III-VI, Algorithms
@@ -53,12 +53,13 @@ Info
 
 Privacy channels
     `means`, observed by the server (on a graph or hybrid: public); unit: an event, which is one reward. A mean of n
-    rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so at event level a whole run costs an
-    agent no more than one message. This holds if the public schedule (who uploads, when, and after how many pulls)
-    follows from earlier received messages, as in the paper's algorithms. Epsilon is finite under policies that declare
-    this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow from the uploads; an
-    agent's pulls and rewards of a slot are visible to that agent alone. An upload after m missed rounds is sent as m +
-    1 messages of the same mean, each with independent noise, and spends m + 1 times the epsilon of one message.
+    rewards is sent with its sensitivity, 1/n. Each reward enters one mean only, so at event level an agent spends no
+    more epsilon in a whole run than for one message. This holds if the public schedule (who uploads, when, and after
+    how many pulls) follows from earlier received messages, as in the paper's algorithms. Epsilon is finite under
+    policies that declare this (`Policy.public_schedule`), and infinite under all others. Link costs and rounds follow
+    from the uploads; an agent's pulls and rewards of a slot are visible to that agent alone. An upload after m missed
+    rounds is sent as m + 1 messages of the same mean, each with independent noise, and spends m + 1 times the epsilon
+    of one message.
 
     `exchange`, on a graph or hybrid; observed by neighbours; unit: a user, because all of its rewards may enter every
     message. Policies send any numbers there, outside of rounds (`neighbour_exchange`). The effect of a reward on them
@@ -80,8 +81,8 @@ Arguments
     - weighting: weights in an average: "agents" (all agents equal), "components" (all components of a hybrid equal, as
       in the paper), or "pulls": an upload is weighted by the number of pulls behind each mean; it carries this number,
       which every agent sees anyhow.
-    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
-      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`).
+    - message_levels: the mechanism sets the epsilon of messages ("installed"), or each agent chooses it before each
+      turn by a separate action, in an additional role `communicator` ("chosen"; `taciturn.envs.core.LevelChoice`).
     - levels: the epsilons to choose from, of which the first is 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 

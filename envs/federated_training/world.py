@@ -35,15 +35,15 @@ Info
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
     updates of a round are sent when it closes. If the run ends during a round, the updates received in it are sent
-    then, except under a mechanism that releases averages, which releases nothing of an incomplete round. Under such a
-    mechanism the observer is any reader of the server's parameters, and reads averages. With equal weights the observer
-    does not learn which clients are included; these are a random sample, since all clients' times are identically
-    distributed. Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is unbounded, and no mechanism is
-    allowed. A client's time does not depend on its data, and the server's decisions depend on received updates and
-    held-out data, so the senders, their number and the end of a round reveal nothing more. Numbers of samples are
-    public: with weighting "samples" the server uses them, and in adjacent data sets a client's data are replaced by as
-    many other samples. A learned policy is trained on held-out images (`practice_data`), never on the clients' images.
-    Epsilon is per run; several runs on the same data add up.
+    then; only a mechanism that releases averages sends nothing of an incomplete round. Under such a mechanism the
+    observer is any reader of the server's parameters, and reads averages. With equal weights the observer does not
+    learn which clients are included; these are a random sample, since all clients' times are identically distributed.
+    Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is unbounded, and no mechanism is allowed. A
+    client's time does not depend on its data, and the server's decisions depend on received updates and held-out data,
+    so the senders, their number and the end of a round reveal nothing more. Numbers of samples are public: with
+    weighting "samples" the server uses them, and in adjacent data sets a client's data are replaced by as many other
+    samples. A learned policy is trained on held-out images (`practice_data`), never on the clients' images. Epsilon is
+    per run; several runs on the same data add up.
 
 Arguments
     As in round stopping, and:

@@ -37,10 +37,11 @@ Termination
 
 Info
     `time`, of this tick; `option`, `signal`: the option pulled and its signal (-1: none); `all_zero`: true if every
-    debiased count is at most 0; `consensus`: the option on which all agents agree since this tick; `departure`: the
-    option on which they no longer agree since this tick (-1: none); `popularity` [K], shares of the agents (hidden from
-    them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester; `regret`: the sum over
-    pulls so far of (best quality - quality). In PettingZoo also `acting`: whether the agent ticks next.
+    debiased count is at most 0; `consensus`: the option on which all agents reached agreement at this tick;
+    `departure`: the option on which their agreement ended at this tick (-1: none); `popularity` [K], shares of the
+    agents (hidden from them); `epsilon_per_requester`, the largest privacy loss of one agent to a single requester;
+    `regret`: the sum over pulls so far of (best quality - quality). In PettingZoo also `acting`: whether the agent
+    ticks next.
 
 Privacy channels
     `preference`: one-hot vectors, read by the agent that asks. The unit is one message (event level). A tick charges
@@ -52,9 +53,9 @@ Privacy channels
     In the paper's form, "silent", agents without preference do not reply. The replies then reveal which agents have a
     preference, so epsilon is infinite, unless all agents begin with a preference, which they can change but not lose.
     With "zeros" all reply. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors
-    differ in two, so epsilon of a message is still an upper bound. The ticks, and the agents asked, depend on no
-    preference, and an agent receives only its own reward and the replies to it. `info` is for evaluation and shows
-    hidden truth (`popularity`, `consensus`).
+    differ in two, so the mechanism's epsilon also bounds the privacy loss of such a message. The ticks, and the agents
+    asked, depend on no preference, and an agent receives only its own reward and the replies to its own requests.
+    `info` is for evaluation and shows hidden truth (`popularity`, `consensus`).
 
 Arguments
     - num_agents: N >= 2.
@@ -70,9 +71,9 @@ Arguments
       names no option ("zeros").
     - reward: "pull" or "preference".
     - flat_actions: whether the action is Discrete.
-    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
-      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
-      `without_preference="zeros"`.
+    - message_levels: the mechanism sets the epsilon of messages ("installed"), or each agent chooses it before each
+      turn by a separate action, in an additional role `communicator` ("chosen"; `taciturn.envs.core.LevelChoice`).
+      "chosen" needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, of which the first is 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 

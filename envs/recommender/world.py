@@ -17,8 +17,8 @@ Agents
 Observation
     Box float32: `context` [d], of the next user; `time`, rounds played so far; `answered`, 1 if the agent asked in its
     last action and got an answer; and this answer: for each of the 2^D clusters of items of depth D, the `counts` of
-    the neighbours' feedbacks in the context's cell and their `means` (0 without any). There are at most four cells,
-    which halve the first two dimensions of the context.
+    the neighbours' feedbacks in the context's cell and their `means` (0 without any). The context space has at most
+    four cells: each of its first two dimensions is split in half.
 
 Action
     Discrete(2 K): show item `a mod K` of the catalogue; if `a >= K`, also ask for the neighbours' statistics in the
@@ -51,12 +51,12 @@ Privacy channels
     - `statistics` (stream, to neighbours): sums of feedbacks. Whenever an agent gets an answer, each of its neighbours
       has sent one message. The channel takes `TreeAggregation`: the third party draws noise once for each asking agent,
       cell, cluster and block of feedbacks, so a repeated request gets the same answer. A feedback costs epsilon for
-      each stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent exactly
-      for its costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these are
-      released too. A request reveals the cell of the agent's context; contexts are public. An agent that a fault makes
-      Byzantine gets false answers, with separate noise and costs. `statistics` also takes `Blocks`: a block then holds
-      the feedbacks since the stream was last requested, and gets noise of scale 1/epsilon once. This is less noise if
-      requests are rare.
+      each stream (asking agent, cell, cluster) in which it was released, and the accountant charges an agent the exact
+      cost of its costliest feedback. If a policy asks about sums that include the asking agent's own feedbacks, these
+      are released too. A request reveals the cell of the agent's context; contexts are public. The answers to an agent
+      with the fault `Byzantine` are false, and have noise and costs separate from those of correct answers.
+      `statistics` also takes `Blocks`: a block then holds the feedbacks since the stream was last requested, and gets
+      noise of scale 1/epsilon once. This is less noise if requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
       The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
       and are charged as on `statistics`; a stream then has one entry for each round, with or without a visit. Visits

@@ -3,7 +3,7 @@
 Description
     `N` agents on a graph choose among `K` options in rounds. At the start of a round, every agent with a preference
     perturbs its one-hot vector once and sends `T` copies of it on random walks of `L` steps. Agent i receives the `V_i`
-    copies with walks that end there; their bits sum to `B_ij`. It then chooses an option to try, and decides for each
+    copies that end their walks at i; their bits sum to `B_ij`. It then chooses an option to try, and decides for each
     value of the option's signal (0 or 1) whether to adopt the option. The signal is drawn, and the agent adopts the
     option or is left without a preference.
 
@@ -47,8 +47,9 @@ Privacy channels
     In the paper's form, "silent", agents without a preference send nothing. The mechanism then hides an agent's option,
     but the senders and the number of copies reveal which agents adopted one, so epsilon is infinite. With "zeros" all
     agents send in all rounds. A vector of zeros differs from a one-hot vector in one bit, whereas two one-hot vectors
-    differ in two, so epsilon of a message is still an upper bound. Other agents' observations and rewards then depend
-    on an agent only through its messages. `info` is for evaluation and shows hidden truth (`adopters`, `regret`).
+    differ in two, so the mechanism's epsilon also bounds the privacy loss of such a message. Other agents' observations
+    and rewards then depend on an agent only through its messages. `info` is for evaluation and shows hidden truth
+    (`adopters`, `regret`).
 
 Arguments
     - num_agents: N >= 3.
@@ -78,9 +79,9 @@ Arguments
       message that names no option ("zeros").
     - flat_actions: whether the action is Discrete.
     - horizon: number of rounds; `options={"horizon": x}` at reset replaces it.
-    - message_levels: the epsilon of messages is that of the mechanism ("installed"), or each agent chooses it, in the
-      role `communicator`, before each turn ("chosen"; `taciturn.envs.core.LevelChoice`). "chosen" needs
-      `without_preference="zeros"`.
+    - message_levels: the mechanism sets the epsilon of messages ("installed"), or each agent chooses it before each
+      turn by a separate action, in an additional role `communicator` ("chosen"; `taciturn.envs.core.LevelChoice`).
+      "chosen" needs `without_preference="zeros"`.
     - levels: the epsilons to choose from, of which the first is 0; with "chosen" only.
     - epsilon_budget: privacy budget of an agent for a run (None: unlimited); with "chosen" only.
 
@@ -91,7 +92,7 @@ Deviations from the paper
       without an option.
     - `copies` and `walk_length` replace the paper's constants g, h, sigma and L = O(log N). The paper does not say
       which L its simulations used.
-    - A step in which a walk stays counts as a step. A round lasts until all copies have arrived, which the paper bounds
+    - A step counts even if the walk does not move. A round lasts until all copies have arrived, which the paper bounds
       by O(log^2 N) slots with high probability only; copies that arrive in the same slot are queued in random order.
       Queues delay copies but do not change where they end, so `congestion` matters only with `slots`.
     - On a complete graph the end of a walk is drawn from its closed-form distribution, elsewhere step by step.

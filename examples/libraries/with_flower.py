@@ -1,5 +1,4 @@
-"""Flower: an agent of this package decides when each round of training ends. A second run ends each round by a timeout
-instead.
+"""Flower: an agent of this package decides when each round of training ends. A third run ends each round by a timeout.
 
 Times are those of a virtual clock (`taciturn.flower`). In the output below, lines with '(world)' are means of 20 runs
 in the environment `federated_training_v0`, for comparison.

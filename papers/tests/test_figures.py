@@ -168,4 +168,4 @@ def test_figures_are_reproduced_in_little(tmp_path: "object") -> None:
     verdicts = {v.quantity: v for v in Little().verdicts(store.results("little"))}
     times = verdicts["Section 3.4.1: mean time of a round (s)"]
     assert ours(times).startswith("(10, 8): 3.4")
-    assert "xactly (10, 8): 3.448, k=10: 3.549, k=100: 28.93" in times.reason
+    assert "xact means: (10, 8): 3.448, k=10: 3.549, k=100: 28.93" in times.reason

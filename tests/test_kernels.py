@@ -43,7 +43,7 @@ def played(folder: Path, compile_from: float = 0) -> tuple[list[str], str]:
 def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
     (made, numba, first), said = played(tmp_path)
     assert (made, numba) == ("True", "True")
-    assert said.startswith("compiling gossip_bandit: some seconds, once on this machine ('taciturn compile'")
+    assert said.startswith("compiling gossip_bandit: some seconds, stored for later runs ('taciturn compile'")
     assert said.count("\n") == 1
     assert played(tmp_path) == (["True", "False", first], "")
     (made, numba, uncompiled), said = played(tmp_path / "nothing", 10**9)

@@ -240,5 +240,5 @@ def only_the_text(function: Any) -> Iterator[None]:
 def announce(world: str) -> None:
     """Say, once for each world, that the process is about to compile."""
     logging.getLogger("taciturn").warning(
-        "compiling %s: some seconds, once on this machine ('taciturn compile' does it beforehand)", world
+        "compiling %s: some seconds, stored for later runs ('taciturn compile' does it beforehand)", world
     )

@@ -82,7 +82,7 @@ def estimate_text(value: float, low: float, high: float) -> str:
 
 def chen2021() -> str:
     """Social learning over gossip."""
-    (level,) = reason("chen2021-3", "Figure 3: rounds", r"K = 8: ([\d.]+) \(")
+    (level,) = reason("chen2021-3", "Figure 3: the rounds", r"K = 8: ([\d.]+) \(")
     rounds = "Figure 6: PPCL"
     rows = claims(
         ("rounds until all 400 agents prefer the best of four options (PPCL)", "chen2021-2", "Figure 2b"),

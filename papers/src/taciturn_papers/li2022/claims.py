@@ -456,7 +456,8 @@ CONSTRAINTS = (
         1.0,
         7.5,
         lambda: (
-            f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be 7.5"
+            f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be "
+            "7.5"
         ),
     ),
     exact(

@@ -251,7 +251,7 @@ def zhou2021() -> str:
         (
             "exponent of n in the first term of Theorem 3's bound, as printed",
             "zhou2021-6",
-            "Theorem 3: the first term of its bound is sublinear (exponent of n as printed",
+            "Theorem 3: the first term of the bound is sublinear (exponent of n as printed",
             "d = 2",
         ),
     )

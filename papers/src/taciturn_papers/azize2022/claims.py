@@ -44,7 +44,7 @@ PAIRS: Pairs = tuple((rival, our) for rival in RIVALS for our in OURS)
 
 
 def times_lower(results: Results, pairs: Pairs) -> list[Estimate]:
-    """For each pair, the regret of the first algorithm divided by that of the second."""
+    """For each pair, the ratio of the first algorithm's regret to the second's."""
     return [ratio_of(results, bandit(rival), bandit(one), "regret") for rival, one in pairs]
 
 

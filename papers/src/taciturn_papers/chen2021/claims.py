@@ -103,7 +103,7 @@ def slower(
 
 
 def slowing(results: Results) -> Estimate:
-    """Figure 1: the time in which 1 - Y falls from 0.1 to 0.05, over the time in which it falls from 0.2 to 0.1."""
+    """Figure 1: the time in which 1 - Y falls from 0.1 to 0.05, divided by the time from 0.2 to 0.1."""
     first, second, third = (group_of(results, BASE).metrics[f"mean_reaches_{share:g}"] for share in (0.8, 0.9, 0.95))
     return statistics.ratio(third - second, second - first) if np.isfinite(third).all() else mean(third)
 
@@ -427,7 +427,7 @@ PRIVACY = (
 
 
 def against_cbl(results: Results) -> list[Estimate]:
-    """Figure 6: rounds of PPCL minus those of the fastest CBL, in both readings."""
+    """Figure 6: rounds of PPCL minus rounds of the fastest CBL, in both readings."""
     one, others = group_of(results, BASE), [group_of(results, cbl(tau)) for tau in TAUS]
     return [excess(one.metrics[x], [other.metrics[x] for other in others]) for x in READINGS.values()]
 

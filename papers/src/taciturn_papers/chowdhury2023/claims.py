@@ -89,7 +89,7 @@ def gaps(results: Results) -> str:
 
 
 def published_variance(epsilon: float) -> float:
-    """The variance of the noise that the published code adds to a batch's sum, over the variance of discrete Laplace
+    """The ratio of the noise variance that the published code adds to a batch's sum to the variance of discrete Laplace
     noise (fact 1)."""
     step = epsilon / math.ceil(epsilon * math.sqrt(USERS))
     drawn, meant = math.exp(-step), -math.expm1(-step)  # success probabilities of the geometric numbers
@@ -97,7 +97,7 @@ def published_variance(epsilon: float) -> float:
 
 
 def skellam_tail_share() -> float:
-    """The largest P(|X| > bound(p)) / p of proposition 1, over some variances and p."""
+    """The largest P(|X| > bound(p)) / p of proposition 1, among some variances and p."""
     from scipy.stats import skellam
 
     results = []
@@ -110,7 +110,7 @@ def skellam_tail_share() -> float:
 
 @functools.cache
 def renyi_share(epsilon: float, scale: float) -> float:
-    """The largest Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums, over theorem 2's bound."""
+    """The largest Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums / theorem 2's bound."""
     from scipy.special import ive, logsumexp
 
     step = math.ceil(scale * epsilon * math.sqrt(USERS))

@@ -64,7 +64,7 @@ def by_size(results: Results, theta: str, cost: str, metric: str) -> str:
 
 
 def published_payment(theta: str, cost: str) -> float:
-    """The expected payment by (2.22) at target 1, with the winner's probability as its share, over (2.19)."""
+    """The expected payment by (2.22) at target 1, with the winner's probability as its share, divided by (2.19)."""
     shares, g = THETAS[theta], COSTS[cost]
     values, most = len(shares), max(shares)
     # P = (t + 1) / (1 + M), as a count among reports.
@@ -491,7 +491,7 @@ def reduction(
 
 
 def over_k_10(results: Results) -> list[Estimate]:
-    """The reward per second of two rules under Pareto times, over the reward per second of k=10."""
+    """The ratios of the rewards per second of two rules to the reward per second of k=10, under Pareto times."""
     base = group_of(results, timing("pareto", "FixedCount", K_10))
     found = []
     for own in (PAPERS, {}):

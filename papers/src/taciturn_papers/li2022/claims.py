@@ -72,7 +72,7 @@ PREDICTED = "with every estimate at its expectation"
 
 
 def by_formulas(one: Config, other: Config) -> str:
-    """The regret in setting `one` over the regret in `other`, by the formulas."""
+    """The ratio of the regret in setting `one` to the regret in `other`, by the formulas."""
     return f"{PREDICTED} the ratio would be {text(expected(one)['regret'] / expected(other)['regret'])}"
 
 
@@ -103,7 +103,7 @@ def ratio(
     why: Callable[[Results], str],
     metric: str = REGRET,
 ) -> Claim:
-    """A claim about a metric in setting `one` over the same metric in `other`."""
+    """A claim about the ratio of a metric in setting `one` to the same metric in `other`."""
     return Claim(statement, quote, stated, lambda r: ratio_of(r, one, other, metric), ranges, paper, null, why)
 
 
@@ -300,7 +300,7 @@ FREE_ROUNDS = constrained(None, None, "uniform", SHORT)
 
 
 def four_and_five(results: Results) -> Numbers:
-    """Figure 6: the regret with R = 4 over the regret with R = 5."""
+    """Figure 6: the ratio of the regret with R = 4 to the regret with R = 5."""
     pairs = ([constrained(None, n, "uniform", horizon) for n in (4, 5)] for _, horizon in BY_HORIZON)
     return [ratio_of(results, four, five, REGRET) for four, five in pairs]
 
@@ -365,7 +365,7 @@ def front(results: Results) -> list[Config]:
 
 
 def least_loss(results: Results) -> Estimate:
-    """The least regret of the cheaper settings, over the regret with all agents and no limit on rounds."""
+    """The ratio of the smallest regret of the cheaper settings to the regret with all agents and no limit on rounds."""
     cheaper = [one for one in CHEAPER if value_of(results, one, "cost") < value_of(results, UNLIMITED, "cost")]
     return ratio_of(results, min(cheaper, key=lambda one: value_of(results, one)), UNLIMITED, REGRET)
 
@@ -589,7 +589,7 @@ ACCOUNTINGS = (("messages", "cost"), ("edges", "cost_bound"))
 
 
 def cheapest(results: Results) -> Numbers:
-    """Figure 10: the cost per round of the other graphs over the cost of the star."""
+    """Figure 10: the ratio of the cost per round of the other graphs to the cost of the star."""
     return [
         per_round(results, GRAPH[name], metric) / per_round(results, GRAPH["star"], metric)
         for _, metric in ACCOUNTINGS
@@ -763,17 +763,17 @@ def costs(results: Results, metric: str = "cost") -> dict[str, float]:
 
 
 def growing(cost: dict[str, float]) -> list[float]:
-    """The cost of case 2 over case 1, and of case 3 over case 2."""
+    """The ratios of the cost of case 2 to case 1, and of case 3 to case 2."""
     return [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]
 
 
 def over_the_star(cost: dict[str, float]) -> list[float]:
-    """The cost of cases 1 and 4 over case 5."""
+    """The ratios of the costs of cases 1 and 4 to the cost of case 5."""
     return [cost[case] / cost["case 5"] for case in ("case 1", "case 4")]
 
 
 def over_hybrids(cost: dict[str, float]) -> list[float]:
-    """The cost of cases 6 and 3 over the larger cost of cases 1 and 5."""
+    """The ratios of the costs of cases 6 and 3 to the larger cost of cases 1 and 5."""
     return [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]
 
 
@@ -807,14 +807,14 @@ def not_decentralised(results: Results) -> str:
 
 
 def theorem_4_cost(results: Results) -> Numbers:
-    """Cost per round over c2 M max d + c1 Q."""
+    """The ratio of the cost per round to c2 M max d + c1 Q."""
     sizes = {case: settings.CASES[case][1] for case in settings.TABLE_2}
     bounds = [sum(size) * formulas.largest_diameter(case) + 50.0 * len(size) for case, size in sizes.items()]
     return [cost / bound for cost, bound in zip(costs(results).values(), bounds, strict=True)]
 
 
 def theorem_4_waiting(results: Results) -> Numbers:
-    """Regret per agent while waiting, over max d - 1."""
+    """The ratio of the regret per agent while waiting to max d - 1."""
     cases = ((in_components(case, "uniform"), formulas.largest_diameter(case) - 1) for case in ("case 4", "case 5"))
     return [mean(group_of(results, one).metrics[WAITING] / slots) for one, slots in cases]
 
@@ -989,7 +989,7 @@ def slightly(results: Results) -> Numbers:
 
 
 def corollary_3(results: Results) -> Numbers:
-    """Regret per agent while waiting over (d - 1) log T."""
+    """The ratio of the regret per agent while waiting to (d - 1) log T."""
     chosen = ((in_structure(name, "heterogeneous"), waiting(name, 100)) for name in ("ring", "five rings"))
     return [mean(group_of(results, one).metrics[WAITING] / (slots * math.log(HORIZON))) for one, slots in chosen]
 

@@ -72,7 +72,7 @@ def named(chosen: Sequence[Setting]) -> tuple[str, ...]:
 
 
 def checked(results: Results, chosen: Sequence[Setting]) -> str:
-    """The same regrets by noisy share dynamics, the regrets without learning, and the share that noise sustains."""
+    """The same regrets by noisy share dynamics, the regrets without learning, and the shares that noise sustains."""
     texts = []
     for name, setting in zip(named(chosen), chosen, strict=True):
         n, m, epsilon, growth = setting
@@ -162,8 +162,8 @@ def settling(results: Results, setting: Setting) -> Floats:
 
 @lru_cache
 def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
-    """The steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): their growth from one size
-    to another over the growth of ln² N."""
+    """The steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): the ratio of their growth
+    from one size to another to the growth of ln² N."""
     from taciturn.envs.social_bandit.dissemination import metropolis_hastings
     from taciturn.graph import Graph, random_graph
 
@@ -177,13 +177,13 @@ def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
 
 
 def required(results: Results) -> Numbers:
-    """The requirements of Theorem 5.2 over the values in the simulations: rounds, and log10 of g(N) / ln N."""
+    """The ratios of Theorem 5.2's requirements to the values in the simulations: rounds, and log10 of g(N) / ln N."""
     asked = theorem(20, 1.0, 10_000)
     return [asked["rounds"] / ROUNDS, asked["log10_copies"] / math.log10(math.log(10_000))]
 
 
 def without_noise(results: Results) -> list[Estimate]:
-    """Equation 36: the regret of equation 34 after 10,000 rounds, over 3 delta."""
+    """Equation 36: the regret of equation 34 after 10,000 rounds, divided by 3 delta."""
     groups = [results.select(policy=LIMIT, options=m) for m in (10, 20)]
     if not all(len(group) for group in groups):
         raise NotRunError(LIMIT)
@@ -191,7 +191,7 @@ def without_noise(results: Results) -> list[Estimate]:
 
 
 def in_the_limit(results: Results) -> Estimate:
-    """Theorem 5.2: the regret of equation 34 after the fewest rounds that the theorem allows, over 6 delta."""
+    """Theorem 5.2: the regret of equation 34 after the fewest rounds that the theorem allows, divided by 6 delta."""
     rounds = math.ceil(theorem(20, 1.0, 10_000)["rounds"])
     return mean(np.array(lemmas.limit_regret(20, BETA, MU, rounds)) / BOUND)
 

@@ -104,7 +104,7 @@ def earned(policy: str) -> float:
 
 
 def learned(policy: str) -> float:
-    """The average reward until n = 40,000 over the last average reward, mean over Table 1's entries."""
+    """The ratio of the average reward until n = 40,000 to the last average reward, mean over Table 1's entries."""
     return sum(EARLY[policy]) / len(EARLY[policy]) / earned(policy)
 
 
@@ -211,7 +211,7 @@ def best(results: Results, configs: Sequence[Config], metric: str, choose: Calla
 def over_best(
     rivals: Sequence[str], metric: str, choose: Callable[..., Floats]
 ) -> Callable[[Results, Config], list[Estimate]]:
-    """The metric of T-PriDO over the best rival's on each seed."""
+    """The ratio of a metric of T-PriDO to the best rival's on each seed."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         ours = by_seed(group_of(results, compared(world, "TPriDO")), metric)
@@ -278,7 +278,7 @@ def by_seed(group: Group, metric: str) -> dict[int, float]:
 
 
 def share_of_last(results: Results, config: Config, parts: Sequence[int]) -> dict[int, float]:
-    """The average reward after these sevenths of a run over the last average reward, mean over `parts`, by seed."""
+    """The ratio of the average reward after these sevenths of a run to the last one, mean over `parts`, by seed."""
     group = group_of(results, config)
     early = np.mean([group.metrics[at("reward", part)] for part in parts], 0)
     return dict(zip(group.seeds.tolist(), (early / group.metrics[EARNED]).tolist(), strict=True))
@@ -756,7 +756,7 @@ def accuracy(policy: str, level: float) -> Claim:
 
 
 def accuracies(results: Results, world: Config, policy: str, level: float, part: int) -> Floats:
-    """Average rewards with noise over average rewards without, by seed."""
+    """The ratio of the average rewards with noise to the average rewards without noise, by seed."""
     noisy, exact = (group_of(results, private(world, policy, one)) for one in (level, None))
     x, y = noisy.paired(exact, at("reward", part))
     return x / y
@@ -838,8 +838,8 @@ STREAMS = (
 
 
 def printed_scale() -> list[float]:
-    """The loss of noise of scale ln(T) / epsilon, over epsilon, for two T: a run of the figures here, and one of the
-    paper's runs."""
+    """The privacy loss under noise of scale ln(T) / epsilon, divided by epsilon, for two T: a run of
+    the figures here, and one of the paper's runs."""
     return [
         TreeAggregation(1.0, horizon=length, scale="ln").loss().epsilon for length in (8 * NOISY_ROUNDS, 8 * 70_000)
     ]
@@ -973,7 +973,7 @@ PRIVACY = (
 
 
 def regrets(results: Results, world: Config, part: int) -> Floats:
-    """The regret of T-PriDO over the regret of DT-PriDO, by seed."""
+    """The ratio of the regret of T-PriDO to the regret of DT-PriDO, by seed."""
     ours, theirs = (group_of(results, growing(world, policy)) for policy in ("TPriDO", "DTPriDO"))
     x, y = ours.paired(theirs, at("regret", part))
     return x / y
@@ -1001,8 +1001,8 @@ def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range])
 
 
 def second_term() -> float:
-    """The second term of equation 4 over the second term of equation 1 on a star of `MANY` agents, with |D_G| = 1,
-    G_u = |W| / 2, T-PriDO's constants in our runs, and d_0 = 0."""
+    """The ratio of the second terms of equations 4 and 1 on a star of `MANY` agents, with |D_G| = 1, G_u = |W| / 2,
+    T-PriDO's constants in our runs, and d_0 = 0."""
     gamma, psi = PRESETS["tuned"]["gamma"], TUNED["TPriDO"]["psi"]
     one, many = (2 / (3 * gamma * psi) + 64 * MANY * factor / (3 * gamma**2) for factor in (1, MANY // 2))
     return one / many

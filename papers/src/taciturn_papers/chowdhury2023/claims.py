@@ -110,7 +110,8 @@ def skellam_tail_share() -> float:
 
 @functools.cache
 def renyi_share(epsilon: float, scale: float) -> float:
-    """The largest Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums / theorem 2's bound."""
+    """The largest ratio of the Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums to theorem 2's
+    bound."""
     from scipy.special import ive, logsumexp
 
     step = math.ceil(scale * epsilon * math.sqrt(USERS))

@@ -96,8 +96,8 @@ def runs_table(study: Study, results: Results) -> Table:
 def verdict_tables(verdicts: Sequence[Verdict]) -> list[Table]:
     """The paper's claims and the computed numbers, and our own checks: a table each, if there are any."""
     note = (
-        f"{MEANINGS} Each interval shown has confidence 95% separately. The verdicts use wider intervals, with which "
-        "they have confidence 95% together (Holm 1979)."
+        f"{MEANINGS} Each interval shown has confidence 95% separately. The verdicts use wider intervals, with "
+        "family-wise confidence 95% (Holm 1979)."
     )
     tables = []
     for title, own in (("The paper's claims", False), ("Our own checks", True)):

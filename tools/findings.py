@@ -82,7 +82,7 @@ def estimate_text(value: float, low: float, high: float) -> str:
 
 def chen2021() -> str:
     """Social learning over gossip."""
-    (level,) = reason("chen2021-3", "Figure 3: rounds", r"K = 8: ([\d.]+) \(")
+    (level,) = reason("chen2021-3", "Figure 3: the rounds", r"K = 8: ([\d.]+) \(")
     rounds = "Figure 6: PPCL"
     rows = claims(
         ("rounds until all 400 agents prefer the best of four options (PPCL)", "chen2021-2", "Figure 2b"),
@@ -251,7 +251,7 @@ def zhou2021() -> str:
         (
             "exponent of n in the first term of Theorem 3's bound, as printed",
             "zhou2021-6",
-            "Theorem 3: the first term of its bound is sublinear (exponent of n as printed",
+            "Theorem 3: the first term of the bound is sublinear (exponent of n as printed",
             "d = 2",
         ),
     )
@@ -275,13 +275,13 @@ def azize2022() -> str:
     (younger,) = reason("azize2022-2", lowest, r"DP-KLUCB ([\d.]+)")
     (bolder,) = reason("azize2022-2", lowest, r"alpha = 1 and 0.3: [\d.,]+ and ([\d.]+)")
     (least,) = reason("azize2022-2", lowest, r"and ([\d.]+) \(Azize et al. 2025\)")
-    above = "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on it"
+    above = "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on epsilon"
     rows = claims(
         (
             "regret of DP-SE over that of AdaP-KLUCB",
             "azize2022-2",
-            "Section 5: both have almost 10 times lower regret than the competing algorithms",
-            "DP-SE over AdaP-KLUCB",
+            "Section 5: AdaP-UCB and AdaP-KLUCB have almost 10 times lower regret",
+            "DP-SE to AdaP-KLUCB",
         ),
         ("regret of AdaP-KLUCB at epsilon = 3 over that at epsilon = 10", "azize2022-3", above, "from 3 to 10", "1"),
     )
@@ -313,7 +313,7 @@ def chowdhury2023() -> str:
         (
             "regret of Dist-DP-SE over that with Skellam noise on easy instances (epsilon = 0.1)",
             "chowdhury2023-1",
-            "Section 7: s = 10 gains considerably",
+            "Section 7: with s = 10 RDP gains considerably",
             "easy, epsilon = 0.1",
         ),
     )

@@ -244,12 +244,13 @@ def source_of(study: str, origin: dict[str, Any], results: Results) -> str:
             f"`{origin['command']}` at commit {origin['commit'][:12]}: {origin['core_hours']:.2g} core hours, for "
             f"seeds {seeds}, with {versions}."
         )
+    command = "taciturn reproduce" if load_studies()[study].figures else f"taciturn bench {study}"
     days = sorted(run["finished"][:10] for run in runs if run["finished"])
+    when = f"on {days[0]}" if days[0] == days[-1] else f"from {days[0]} to {days[-1]}"
     hours = sum(float(group.wall_seconds.sum()) for group in results) / 3600
     return (
-        f"{len(runs)} calls of the benchmark from {days[0]} to {days[-1]}, {hours:.2g} core hours, for seeds "
-        f"{seeds}, with {versions}. The command, commit and versions of each run are in "
-        f"`{file_of(study).relative_to(ROOT)}`."
+        f"{len(runs)} runs of `{command}` {when}: {hours:.2g} core hours, for seeds {seeds}, with {versions}. The "
+        f"command, commit and versions of each run are in `{file_of(study).relative_to(ROOT)}`."
     )
 
 

@@ -61,7 +61,7 @@ class Range:
 
 def rounded(value: float, unit: float, why: str = "") -> Range:
     """A number printed in multiples of `unit`: within half a unit of it."""
-    return Range(*_between(value, unit / 2), NUMBER, why or f"printed to {unit:g}")
+    return Range(*_between(value, unit / 2), NUMBER, why or f"the paper rounds to multiples of {unit:g}")
 
 
 def read(value: float, half: float, why: str) -> Range:

@@ -44,12 +44,12 @@ PAIRS: Pairs = tuple((rival, our) for rival in RIVALS for our in OURS)
 
 
 def times_lower(results: Results, pairs: Pairs) -> list[Estimate]:
-    """For each pair, the regret of the first algorithm divided by that of the second."""
+    """For each pair, the ratio of the first algorithm's regret to the second's."""
     return [ratio_of(results, bandit(rival), bandit(one), "regret") for rival, one in pairs]
 
 
 def named(pairs: Pairs) -> tuple[str, ...]:
-    return tuple(f"{NAMES[rival]} over {NAMES[one]}" for rival, one in pairs)
+    return tuple(f"{NAMES[rival]} to {NAMES[one]}" for rival, one in pairs)
 
 
 def scaled(regret: Estimate, bound: float) -> Estimate:
@@ -67,10 +67,10 @@ def regrets(results: Results) -> str:
         for some in (map(tree, GAMMAS), map(bold, ALPHAS))
     )
     return (
-        f"regret at the horizon: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB with alpha "
-        "= 1 and 0.3: "
-        f"{less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. 2025). With gamma = 0.1 "
-        "the noise of DP-UCB exceeds its bound in some runs, and their regret then grows with the horizon"
+        f"the regrets at the horizon are: {', '.join(found)}; DP-UCB with gamma = 0.01 and 1/T: {other}; AdaP-KLUCB "
+        f"with alpha = 1 and 0.3: {less}; asymptotic lower bounds: {' (theorem 3) and '.join(bounds)} (Azize et al. "
+        "2025). With gamma = 0.1 the noise of DP-UCB exceeds its bound in some runs, and the regret of these runs "
+        "grows with the horizon"
     )
 
 
@@ -103,7 +103,7 @@ OVER_TIME = (
         named(FASTER),
     ),
     Claim(
-        "Section 5: AdaP-UCB is second (ratio of the regret of a competing algorithm to AdaP-UCB's)",
+        "Section 5: AdaP-UCB has the second lowest regret (ratio of the regret of a competing algorithm to AdaP-UCB's)",
         "Section 5: 'AdaP-KLUCB achieves the lowest regret followed by AdaP-UCB'",
         "second",
         lambda r: times_lower(r, SECOND),
@@ -114,8 +114,8 @@ OVER_TIME = (
         named(SECOND),
     ),
     Claim(
-        "Section 5: both have almost 10 times lower regret than the competing algorithms (ratio of regrets, competitor "
-        "to AdaP)",
+        "Section 5: AdaP-UCB and AdaP-KLUCB have almost 10 times lower regret than their competitors (ratio of a "
+        "competitor's regret to theirs)",
         "Section 5: 'Both of them attain almost 10 times lower regret than the competing algorithms'",
         "almost 10",
         lambda r: times_lower(r, PAIRS),
@@ -124,14 +124,14 @@ OVER_TIME = (
         1.0,
         lambda r: (
             "all algorithms are published as pseudocode; we found no code of the authors. DP-SE has beta = 1/T. The "
-            "ratio of DP-UCB to AdaP-KLUCB is "
+            "ratio of DP-UCB's regret to AdaP-KLUCB's is "
             f"{number(ratio_of(r, tree(0.01), bandit('AdaPKLUCB'), 'regret').value)} with gamma = 0.01, and "
-            f"{number(ratio_of(r, tree(1 / HORIZON), bandit('AdaPKLUCB'), 'regret').value)} with 1/T"
+            f"{number(ratio_of(r, tree(1 / HORIZON), bandit('AdaPKLUCB'), 'regret').value)} with gamma = 1/T"
         ),
         named(PAIRS),
     ),
     Claim(
-        "Theorem 7: an upper bound on the regret of AdaP-UCB (regret at the horizon)",
+        "Theorem 7: the regret of AdaP-UCB is at most the theorem's bound (regret at the horizon)",
         "Theorem 7: 'AdaP-UCB satisfies ε-global DP, and for α > 3, it yields a regret … Σ (16α/min{Δ, ε} log(T) + "
         "α/(α-3))'",
         f"at most {upper_bound():,.0f}",
@@ -141,7 +141,8 @@ OVER_TIME = (
         HORIZON * (max(LINEAR) - sum(LINEAR) / len(LINEAR)),
     ),
     Claim(
-        "Theorem 2: its terms are equal at epsilon = 131/27 sqrt((K - 1)/T) (exact solution, divided by this value)",
+        "Theorem 2: the two terms of the bound are equal at epsilon = 131/27 sqrt((K - 1)/T) (ratio of the exact "
+        "solution to this value)",
         "Section 3: 'In the high-privacy regime, specifically for ε < 131/27 √((K-1)/T), the hardness … is higher than "
         "the lower bound for bandits without privacy'",
         1.0,
@@ -154,7 +155,7 @@ OVER_TIME = (
         f"{equal_epsilon(100, 10**6):.4f} instead of 0.05",
     ),
     untested(
-        "Theorem 8: an upper bound on the regret of AdaP-KLUCB",
+        "Theorem 8: the regret of AdaP-KLUCB is at most the theorem's bound",
         "Theorem 8: 'for α > 3 and constants C1(α), C2 > 0, it yields a regret'",
         "an upper bound",
         "the paper does not give the constants of the bound",
@@ -172,7 +173,7 @@ OVER_TIME = (
         "the claim is about all sequences of rewards and rests on a proof",
     ),
     untested(
-        "Theorem 2: a lower bound on the regret in the worst instance",
+        "Theorem 2: in the worst instance the regret is at least the theorem's bound",
         "Theorem 2: 'the minimax regret of stochastic bandits with ε-global DP satisfies'",
         "a lower bound",
         "the claim is about all algorithms and rests on a proof",
@@ -184,7 +185,7 @@ OVER_TIME = (
         LIMIT,
     ),
     untested(
-        "Theorems 4 and 5: lower bounds for linear bandits",
+        "Theorems 4 and 5: the regret of linear bandits is at least the theorems' bounds",
         "Theorem 5: 'for any consistent and ε-global DP bandit algorithm satisfies'",
         "lower bounds",
         "the claims are about all algorithms and rest on proofs; we run no linear bandits",
@@ -219,12 +220,15 @@ def why_later(results: Results) -> str:
     """At which epsilon the regret stops falling."""
     gap = ONE_GOOD[0] - ONE_GOOD[1]
     kl = float(bernoulli_divergence(np.array(ONE_GOOD[1]), np.array(ONE_GOOD[0])))
-    younger = (f"{number(number_of(results, bandit('DPIMED', ONE_GOOD, x), 'regret').value)} at {x:g}" for x in LEVELS)
+    younger = (
+        f"{number(number_of(results, bandit('DPIMED', ONE_GOOD, x), 'regret').value)} at epsilon = {x:g}"
+        for x in LEVELS
+    )
     return (
         f"the lower bound of theorem 3 stops falling at epsilon = kl / (6 gap) = {kl / (6 * gap):.2f}. An episode of "
-        "AdaP-KLUCB must be so long that alpha ln t / (epsilon n) is below the gap. Up to epsilon = kl / gap = "
-        f"{kl / gap:.1f} this requires more pulls than the divergence does. Regret of DP-IMED by epsilon: "
-        f"{', '.join(younger)}"
+        "AdaP-KLUCB must have so many pulls n that the noise term alpha ln t / (epsilon n) is below the gap and the "
+        f"term of the KL divergence, alpha ln t / n, below kl. Up to epsilon = kl / gap = {kl / gap:.1f} the noise "
+        f"term requires more pulls than the divergence term. The regret of DP-IMED is {', '.join(younger)}"
     )
 
 
@@ -246,7 +250,7 @@ def regimes(statement: str, quote: str, stated: str, low: bool) -> Claim:
 
 BY_EPSILON = (
     regimes(
-        "Section 5, Figure 3: below epsilon = 0.3 the regret of AdaP-KLUCB depends on it (ratio of regrets, lower "
+        "Section 5, Figure 3: below epsilon = 0.3 the regret of AdaP-KLUCB depends on epsilon (ratio of regrets, lower "
         "epsilon to higher)",
         "Section 5: 'a high-privacy regime (for ε < 0.3), where the regret of AdaP-KLUCB depends on the privacy "
         "budget'",
@@ -254,8 +258,8 @@ BY_EPSILON = (
         True,
     ),
     regimes(
-        "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on it (ratio of regrets, "
-        "lower epsilon to higher)",
+        "Section 5, Figure 3: above epsilon = 0.3 the regret of AdaP-KLUCB does not depend on epsilon (ratio of "
+        "regrets, lower to higher)",
         "Section 5: 'a low privacy regime (for ε > 0.3), where the regret of AdaP-KLUCB does not depend on'",
         "does not depend",
         False,

@@ -71,13 +71,14 @@ def listed(results: Results, named: Mapping[str, Config]) -> str:
         times = " and ".join(number(group.mean(metric)) for metric in READINGS.values())
         field = "" if limit is None else f" (mean field {number(limit.mean(TO_LEVEL))})"
         texts.append(f"{name}: {times}{field}")
-    return f"Rounds until the mean curve reaches {LEVEL:.0%} and {ALL:.1%}: {'; '.join(texts)}"
+    return f"The mean curve reaches {LEVEL:.0%} and {ALL:.1%} after these rounds: {'; '.join(texts)}"
 
 
 def slower(
-    statement: str, quote: str, stated: str, named: Mapping[str, Config], why: Callable[[Results], str]
+    statement: str, pair: str, quote: str, stated: str, named: Mapping[str, Config], why: Callable[[Results], str]
 ) -> Claim:
-    """A claim that convergence is slower along the settings: from the first to the last, and faster at no step."""
+    """A claim that convergence is slower along the settings: from the first to the last, and faster at no step. `pair`
+    names two settings, the faster one first."""
 
     def steps(results: Results) -> list[Estimate]:
         speed = [1 / group_of(results, one).metrics[TO_LEVEL] for one in named.values()]
@@ -89,7 +90,7 @@ def slower(
     count = len(names) - 1
     ranges = (above(0), *(not_reversed(),) * count)
     return Claim(
-        f"{statement} (fall of 1/rounds {SPEED})",
+        f"{statement} (1/rounds {SPEED}: {pair})",
         quote,
         stated,
         steps,
@@ -102,7 +103,7 @@ def slower(
 
 
 def slowing(results: Results) -> Estimate:
-    """Figure 1: the time in which 1 - Y falls from 0.1 to 0.05, over the time in which it falls from 0.2 to 0.1."""
+    """Figure 1: the time in which 1 - Y falls from 0.1 to 0.05, divided by the time from 0.2 to 0.1."""
     first, second, third = (group_of(results, BASE).metrics[f"mean_reaches_{share:g}"] for share in (0.8, 0.9, 0.95))
     return statistics.ratio(third - second, second - first) if np.isfinite(third).all() else mean(third)
 
@@ -124,9 +125,8 @@ def few_agents(results: Results) -> str:
     """Figure 2: the times, and the ratio that includes N = 200 with eight options."""
     named = {f"K = {k}, N = {n}": ppcl(CHEN2021[k], num_agents=n) for k in CHEN2021 for n in SIZES[k]}
     return (
-        f"we take 'sufficiently large' to be at least {ENOUGH} agents per option. With half as many (N = 200 for K = "
-        "8) the ratio is "
-        f"{spread(results, 8, (200, *SIZES[8])).value:.2f}. {listed(results, named)}"
+        f"we take 'sufficiently large' to be at least {ENOUGH} agents per option. If N = 200 is included for "
+        f"K = 8, the ratio is {spread(results, 8, (200, *SIZES[8])).value:.2f}. {listed(results, named)}"
     )
 
 
@@ -138,9 +138,10 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
         leak, bound = extinction_leak(len(params["qualities"]), params["num_agents"], epsilon_of(setting) or math.inf)
         texts.append(f"{name}: {number_of(results, setting, 'best').value:.3f} ({leak:.3f}, {bound:.3f})")
     return (
-        f"The share does not tend to 1 under noise. Final share: {'; '.join(texts)}. In brackets: (K-1) sigma/sqrt(2 "
-        "pi) and 1/(2K-1). When the first approaches the second, noise keeps the estimates of options without "
-        "supporters so far above 0 that the estimate of the best option falls below the threshold"
+        f"The share does not tend to 1 under noise. The final shares are {'; '.join(texts)}. The brackets have (K-1) "
+        "sigma/sqrt(2 pi) and 1/(2K-1). When the first of these numbers approaches the second, noise keeps the "
+        "estimates of options without supporters so far above 0 that the estimate of the best option falls below the "
+        "threshold"
     )
 
 
@@ -168,7 +169,7 @@ AGENTS = (
         lambda r: f"the ratio would be 2 if Y were 1 - 1/t. {listed(r, {'baseline': BASE})}",
     ),
     Claim(
-        f"Figure 2: learning converges very quickly in all settings (rounds {SPEED}, N = 400; a run lasts 50)",
+        f"Figure 2: learning converges very quickly in all settings (rounds {SPEED}, N = 400; a run has 50 rounds)",
         "Section VI: 'in all settings, the learning process converges very quickly'",
         "very quickly",
         lambda r: [number_of(r, ppcl(q, num_agents=400), TO_LEVEL) for q in CHEN2021.values()],
@@ -183,13 +184,13 @@ AGENTS = (
         "Section VI: 'all agents have learned the best arm in around 20 rounds'",
         "around 20 rounds",
         lambda r: number_of(r, BASE, "agreed_at"),
-        rounded(20, 10, "'around', printed to 10 rounds"),
+        rounded(20, 10, "we read 'around' as rounded to a multiple of 10 rounds"),
         20.0,
         NEVER,
         agreed,
     ),
     Claim(
-        f"Figure 2: N matters little once it is large (ratio of rounds {SPEED}, slowest N to fastest)",
+        f"Figure 2: N matters little once N is large (ratio of rounds {SPEED}, slowest N to fastest N)",
         "Section VI: 'when the number of agents is sufficiently large compared with the number of arms, the impact of "
         "N on the convergence rate is very limited'",
         "very limited",
@@ -201,20 +202,20 @@ AGENTS = (
         tuple(f"K = {k}" for k in CHEN2021),
     ),
     falling(
-        "Equation (37): with more agents, all end on the best option more often (share of runs, larger N minus "
-        "smaller, t = 50, K = 4)",
+        "Equation (37): with more agents, all end on the best option more often (share of runs at t = 50, K = 4: "
+        "larger N minus smaller N)",
         "Equation (37): 'as N → ∞, P{E^N} → 1'",
         "tends to 1",
         [f"N = {n}" for n in (800, 400, 200, 100, 50)],
         [ppcl(CHEN2021[4], num_agents=n) for n in (800, 400, 200, 100, 50)],
         "consensus",
         lambda r: (
-            "share of runs in consensus on the best option at t = 50, with N = 50, 400, 800: "
+            "the shares of runs in consensus on the best option at t = 50, with N = 50, 400 and 800, are "
             + "; ".join(
-                f"K = {k}: "
-                + ", ".join(
+                ", ".join(
                     f"{number_of(r, ppcl(CHEN2021[k], num_agents=n), 'consensus').value:.3f}" for n in (50, 400, 800)
                 )
+                + f" (K = {k})"
                 for k in CHEN2021
             )
             + ". No finite N can show a limit; with eight options, 800 agents are too few for a consensus"
@@ -225,7 +226,8 @@ AGENTS = (
 OPTIONS_OF = {f"K = {k}": ppcl(ladder(0.9, 0.1, k), horizon=LONG) for k in (2, 4, 8)}
 OPTIONS = (
     Claim(
-        f"Figure 3: rounds to converge with more options (ratio of rounds {SPEED}, K = 8 to K = 2)",
+        "Figure 3: the rounds to converge increase 'by around two times' from K = 2 to K = 8 (ratio of rounds "
+        f"{SPEED})",
         "Section VI: 'The number of rounds for convergence is increased by around two times as the number of arms "
         "change from 2 to 8'",
         "around two times (or three)",
@@ -237,6 +239,7 @@ OPTIONS = (
     ),
     slower(
         "Figure 3: convergence is slower with more options",
+        "fewer options minus more options",
         "Section VI: 'as the number of arms increases, the convergence speed is decreased'",
         "decreases",
         OPTIONS_OF,
@@ -266,12 +269,13 @@ def gap_duration(gap: float, rounds: float) -> Claim:
         )
 
     return Claim(
-        f"Figure 4: rounds to converge at gap {gap} (rounds until the mean curve reaches {LEVEL:.0%} and {ALL:.1%})",
+        f"Figure 4: learning converges after around {rounds:g} rounds at gap {gap} (rounds until the mean curve "
+        f"reaches {LEVEL:.0%} and {ALL:.1%})",
         "Section VI: 'When the gap increases from 0.1 to 0.3, the number of rounds for convergence is reduced from "
         "around 110 to 30'",
         f"around {rounds:g}",
         lambda r: [number_of(r, variants["as stated"], metric) for metric in READINGS.values()],
-        rounded(rounds, 10, "'around', printed to 10 rounds"),
+        rounded(rounds, 10, "we read 'around' as rounded to a multiple of 10 rounds"),
         rounds,
         NEVER,
         why,
@@ -285,6 +289,7 @@ GAPS = (
     gap_duration(0.3, 30),
     slower(
         "Figure 4: convergence is faster with a larger gap",
+        "larger gap minus smaller gap",
         "Section VI: 'The convergence gets faster as the quality gap becomes larger'",
         "faster",
         GAPS_OF,
@@ -325,19 +330,18 @@ def consensus_of_runs() -> Claim:
 def lemma_1_claim() -> Claim:
     """Lemma 1, solved exactly for few agents."""
     return Claim(
-        "Lemma 1: W, the number on the best option, rises with probability at least B1/(B1 + D1) (least ratio of the "
-        "two, "
-        "K = 4, N = 8, no noise)",
+        "Lemma 1: W, the number on the best option, rises with probability at least B1/(B1 + D1) (smallest ratio of "
+        "probability to bound, N = 8)",
         "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
         "at least 1",
         lambda r: lemma_1(CHEN2021[4], 8),
         at_least(1 - 1e-9),
         1.0,
         0.5,
-        "the linear equations of the chain give the probability that the next change of W is a rise, for every state. "
-        "B1 and D1, the rates at which W rises and falls, depend on the whole state, which changes until W does. The "
-        "proof therefore needs the least B1/(B1 + D1) over the states with the same W; we divide the least probability "
-        "by it",
+        "the linear equations of the chain with K = 4 and without noise give the probability that the next change of W "
+        "is a rise, for every state. B1 and D1, the rates at which W rises and falls, depend on the whole state, and "
+        "the state can change while W stays the same. The proof therefore needs the smallest B1/(B1 + D1) among the "
+        "states with the same W. We divide the smallest probability among these states by this value",
     )
 
 
@@ -365,8 +369,8 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
     least = 2 / (4 - GAP)
     levels = {"no noise": None, f"epsilon = {epsilon:g}": epsilon}
     return Claim(
-        "Lemma 3: below the threshold W tends to rise (least probability of a rise among all W > N/(2K), K = 4, N = "
-        f"{size})",
+        "Lemma 3: W tends to rise if W > N/(2K) and estimates are below the threshold (smallest probability of a "
+        f"rise, K = 4, N = {size})",
         "Lemma 3: 'P(W(l+1) = W(l) + 1) ≥ 2/(4 - mu) > 1/2'",
         f"at least {least:.3f}",
         lambda r: [lemma_3(CHEN2021[4], size, level)[0] for level in levels.values()],
@@ -374,10 +378,10 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
         least,
         0.5,
         lambda r: (
-            "all other agents prefer the second-best option. The proof uses the accuracy of Lemma 2, and its bound is "
-            f"vacuous for {size} agents. Near consensus (the probability is least if W is "
-            f"{lemma_3(CHEN2021[4], size, epsilon)[1]} of {size}) noise brings the estimate below the threshold, and "
-            "far more agents can leave the best option than join it"
+            "we compute the probability for states in which all other agents prefer the second-best option. The proof "
+            f"uses the accuracy of Lemma 2, and the bound of Lemma 2 is vacuous for {size} agents. Near consensus (the "
+            f"probability is smallest for W = {lemma_3(CHEN2021[4], size, epsilon)[1]} of {size}) noise "
+            "brings the estimate below the threshold, and far more agents can leave the best option than join it"
         ),
         tuple(levels),
     )
@@ -396,11 +400,12 @@ def replies(results: Results) -> str:
 PRIVACY = (
     slower(
         "Figure 5: convergence is faster with a larger epsilon",
+        "larger epsilon minus smaller epsilon",
         "Section VI: 'as the privacy loss becomes larger, the convergence rate can be significantly improved'",
         "significantly improved",
         {name: LEVELS_OF[name] for name in ("epsilon = 3", "epsilon = 2", "epsilon = 1", "epsilon = 0.5")},
         lambda r: (
-            f"{listed(r, LEVELS_OF)}. For epsilon >= 1, mainly the share at which the curve settles changes. "
+            f"{listed(r, LEVELS_OF)}. For epsilon >= 1 the main difference is the share at which the curve settles. "
             f"{settles(r, {name: one for name, one in LEVELS_OF.items() if name != 'no noise'})}"
         ),
     ),
@@ -422,7 +427,7 @@ PRIVACY = (
 
 
 def against_cbl(results: Results) -> list[Estimate]:
-    """Figure 6: rounds of PPCL minus those of the fastest CBL, in both readings."""
+    """Figure 6: rounds of PPCL minus rounds of the fastest CBL, in both readings."""
     one, others = group_of(results, BASE), [group_of(results, cbl(tau)) for tau in TAUS]
     return [excess(one.metrics[x], [other.metrics[x] for other in others]) for x in READINGS.values()]
 
@@ -457,7 +462,7 @@ COMPARISON = (
         "Section VI: 'when ε = 3, the convergence time increases only for ten rounds'",
         "ten rounds",
         against_cbl,
-        rounded(10, 5, "'only for ten rounds', printed to 5"),
+        rounded(10, 5, "we read 'only for ten rounds' as rounded to a multiple of 5 rounds"),
         10.0,
         -10.0,
         why_faster,

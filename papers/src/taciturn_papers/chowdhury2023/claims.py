@@ -68,28 +68,28 @@ def per_pull(results: Results) -> str:
     for place, (instance, level) in zip(PLACES, BOTH, strict=True):
         horizon = bandit(OURS, instance, level)["env_params"]["horizon"]
         each = (number_of(results, bandit(name, instance, level), "regret").value / horizon for name in (OURS, CENTRAL))
-        found.append(f"{place}: {' and '.join(map(number, each))}")
+        found.append(f"{' and '.join(map(number, each))} ({place})")
     return (
-        "the figure shows regret per pull, which goes to 0 for both as T grows, whatever the ratio: "
-        f"{'; '.join(found)}. The confidence radii of Dist-DP-SE allow (sqrt(2 x) + x) / epsilon for the noise, and "
-        "those of DP-SE allow x / epsilon, where x is the logarithm in the radius"
+        "the figure shows regret per pull. As T grows, this goes to 0 for both algorithms at any ratio of their "
+        f"regrets. At the horizon the regrets per pull of Dist-DP-SE and DP-SE are {'; '.join(found)}. The confidence "
+        "radii of Dist-DP-SE allow (sqrt(2 x) + x) / epsilon for the noise, and the radii of DP-SE allow x / epsilon, "
+        "where x is the logarithm in the radius"
     )
 
 
 def gaps(results: Results) -> str:
     """The ratios of regret at a tenth of the horizon, at every epsilon."""
     quotients = zip(PLACES, over(OURS, CENTRAL, results, "late"), strict=True)
-    found = "; ".join(f"{place}: {x.value:.3f}" for place, x in quotients)
+    found = "; ".join(f"{x.value:.3f} ({place})" for place, x in quotients)
     return (
-        f"ratio of the regret of Dist-DP-SE to the regret of DP-SE at T/10: {found}. Figure 1 ends at epsilon = 0.5. "
-        "T/100 is too early: at "
-        "epsilon = 0.1 the first epoch of DP-SE, in which all arms are pulled equally often, takes over 9,500 of "
-        "10,000 pulls"
+        f"the ratio of Dist-DP-SE's regret to DP-SE's at T/10 is {found}. Figure 1 ends at epsilon = 0.5. T/100 would "
+        "be too early: at epsilon = 0.1 the first epoch of DP-SE, in which all arms are pulled equally often, takes "
+        "over 9,500 of 10,000 pulls"
     )
 
 
 def published_variance(epsilon: float) -> float:
-    """The variance of the noise that the published code adds to a batch's sum, over the variance of discrete Laplace
+    """The ratio of the noise variance that the published code adds to a batch's sum to the variance of discrete Laplace
     noise (fact 1)."""
     step = epsilon / math.ceil(epsilon * math.sqrt(USERS))
     drawn, meant = math.exp(-step), -math.expm1(-step)  # success probabilities of the geometric numbers
@@ -97,7 +97,7 @@ def published_variance(epsilon: float) -> float:
 
 
 def skellam_tail_share() -> float:
-    """The largest P(|X| > bound(p)) / p of proposition 1, over some variances and p."""
+    """The largest P(|X| > bound(p)) / p of proposition 1, among some variances and p."""
     from scipy.stats import skellam
 
     results = []
@@ -110,7 +110,8 @@ def skellam_tail_share() -> float:
 
 @functools.cache
 def renyi_share(epsilon: float, scale: float) -> float:
-    """The largest Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums, over theorem 2's bound."""
+    """The largest ratio of the Renyi divergence (order 2, 4 or 8) of two neighbouring batches' sums to theorem 2's
+    bound."""
     from scipy.special import ive, logsumexp
 
     step = math.ceil(scale * epsilon * math.sqrt(USERS))
@@ -139,7 +140,7 @@ CLAIMS = (
         PLACES,
     ),
     Claim(
-        "Section 7, Figure 1: for small T the regret of Dist-DP-SE is greater (ratio to the regret of DP-SE at T/10)",
+        "Section 7, Figure 1: for small T Dist-DP-SE has more regret than DP-SE (ratio of the regrets at T/10)",
         "Section 7: 'The slight gap in small T regime is the cost that we pay to achieve distributed privacy using "
         "discrete noise'",
         "a slight gap",
@@ -151,8 +152,8 @@ CLAIMS = (
         SHOWN,
     ),
     Claim(
-        "Section 7: for higher epsilon this gap is even smaller (fall of the ratio at T/10 from epsilon = 0.1 to 0.5, "
-        "easy instances)",
+        "Section 7: for higher epsilon the gap at small T is smaller (decrease in the ratio at T/10 from epsilon = 0.1 "
+        "to 0.5, easy instances)",
         "Section 7: 'for higher ε value, this gap is even smaller'",
         "smaller",
         lambda r: fall(OURS, CENTRAL, r, "late"),
@@ -162,8 +163,8 @@ CLAIMS = (
         gaps,
     ),
     Claim(
-        "Section 7: s = 10 gains considerably over pure DP (ratio of the regret of Dist-DP-SE to the regret of "
-        "Dist-RDP-SE)",
+        "Section 7: with s = 10 RDP gains considerably over pure DP (ratio of the regret of Dist-DP-SE to the regret "
+        "of Dist-RDP-SE)",
         "Section 7: 'a relatively small scaling factor (s = 10) provides a considerable gain in regret under RDP "
         "compared to pure DP'",
         "a considerable gain",
@@ -175,8 +176,8 @@ CLAIMS = (
         SHOWN,
     ),
     Claim(
-        "Section 7: this gain is larger when epsilon is small (fall of the same ratio from epsilon = 0.1 to 0.5, easy "
-        "instances)",
+        "Section 7: the gain of RDP is larger if epsilon is small (decrease in the ratio of regrets from epsilon = 0.1 "
+        "to 0.5, easy instances)",
         "Section 7: 'especially when ε is small (i.e., when the cost of privacy is not dominated by the non-private "
         "part of regret)'",
         "especially",
@@ -200,7 +201,8 @@ CLAIMS = (
         PLACES,
     ),
     Claim(
-        "Theorem 2: as s increases, privacy improves (ratio of its bounds of order 2, s = 10 to s = 100)",
+        "Theorem 2: as s increases, privacy improves (ratio of the theorem's RDP bounds at order alpha = 2, s = 10 to "
+        "s = 100)",
         "Section 5: 'If s increases, both privacy and regret performances improve'",
         "improves",
         lambda _: [skellam_renyi(2, level, SCALES[0]) / skellam_renyi(2, level, SCALES[1]) for level in LEVELS],
@@ -211,18 +213,20 @@ CLAIMS = (
         tuple(f"epsilon = {level:g}" for level in LEVELS),
     ),
     Claim(
-        f"Theorem 2: the Renyi privacy of Dist-RDP-SE (ratio of the exact divergence to the bound, batches of {USERS})",
+        "Theorem 2: Dist-RDP-SE is (alpha, epsilon(alpha))-RDP (ratio of the exact Renyi divergence to the bound, "
+        f"batches of {USERS})",
         "Theorem 2: 'Algorithm 1 achieves (α, ε(α))-RDP in the distributed model for all α = 2, 3, …'",
         "at most 1",
         lambda _: [renyi_share(level, scale) for scale in SCALES for level in LEVELS],
         at_most(1.0 + 1e-9),
         1.0,
         2.0,
-        "each number is the largest ratio of orders 2, 4 and 8",
+        "each number is the largest ratio among the orders 2, 4 and 8",
         tuple(f"s = {scale:g}, epsilon = {level:g}" for scale in SCALES for level in LEVELS),
     ),
     Claim(
-        "Proposition 1: the tail of Skellam noise (largest ratio of the exact tail probability to p)",
+        "Proposition 1: Skellam noise exceeds the bound with probability at most p (largest ratio of the exact "
+        "probability to p)",
         "Proposition 1: 'with probability at least 1 - p, |X| ≤ 2σ√log(2/p) + √2 log(2/p)'",
         "at most 1",
         lambda _: skellam_tail_share(),
@@ -267,26 +271,26 @@ CLAIMS = (
         "the claim is about a limit, up to constants that the paper does not give",
     ),
     untested(
-        "Lemma 1: the regret of Algorithm 1 for noise with a given tail",
+        "Lemma 1: for noise with a given tail, the regret of Algorithm 1 is at most the bound",
         "Lemma 1: 'Algorithm 1 enjoys expected regret'",
         "an upper bound",
         "the paper does not give the constants of the bound",
     ),
     untested(
-        "Theorem 1: the regret of Dist-DP-SE",
+        "Theorem 1: the regret of Dist-DP-SE is at most the bound",
         "Theorem 1: 'it enjoys expected regret'",
         "an upper bound",
         "the paper does not give the constants of the bound",
     ),
     untested(
-        "Theorem 3: pure DP by shuffling (appendix C.2, announced in remark 1)",
+        "Theorem 3: shuffling gives pure DP (appendix C.2, announced in remark 1)",
         "Remark 1: 'we also establish pure DP under shuffling while again maintaining the same regret bound as the "
         "central model'",
         "pure DP",
         "we did not have the appendix",
     ),
     untested(
-        "Remark 2: Renyi privacy by discrete Gaussian noise (appendix E)",
+        "Remark 2: discrete Gaussian noise gives Renyi privacy (appendix E)",
         "Remark 2: 'Algorithm 1 with discrete Gaussian noise can guarantee RDP with a similar regret bound'",
         "RDP",
         "we did not have the appendix",
@@ -298,14 +302,14 @@ CLAIMS = (
         "our runs send nothing: we draw the sum from its distribution",
     ),
     untested(
-        "Section 7, Figure 1, bottom: instances from MSLR-WEB10K",
+        "Section 7, Figure 1, bottom: the order of the curves is the same on instances from MSLR-WEB10K",
         "Section 7: 'we generate bandit instances from Microsoft Learning to Rank dataset MSLR-WEB10K'",
         "as in the top",
         "we do not have the data set",
     ),
     Claim(
-        f"The published code draws the noise of theorem 1 (ratio of the variance in a sum of {USERS} users to discrete "
-        "Laplace noise's)",
+        f"The published code draws the noise of theorem 1 (ratio of the noise variance in a sum of {USERS} users to "
+        "the variance of discrete Laplace noise)",
         "",
         "the same",
         lambda _: [published_variance(level) for level in LEVELS],
@@ -338,7 +342,8 @@ CLAIMS = (
         at_most((math.tanh(0.5) / math.tanh(0.25)) ** 2),
         3.5,
         4.0,
-        "the bound is the ratio as T grows, when the noise of the answers determines it: (tanh(1/2) / tanh(1/4))^2",
+        "the bound is the limit of the ratio for large T, where the noise of the answers dominates the regret: "
+        "(tanh(1/2) / tanh(1/4))^2",
         own=True,
     ),
 )

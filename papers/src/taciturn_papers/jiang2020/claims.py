@@ -64,7 +64,7 @@ def by_size(results: Results, theta: str, cost: str, metric: str) -> str:
 
 
 def published_payment(theta: str, cost: str) -> float:
-    """The expected payment by (2.22) at target 1, with the winner's probability as its share, over (2.19)."""
+    """The expected payment by (2.22) at target 1, with the winner's probability as its share, divided by (2.19)."""
     shares, g = THETAS[theta], COSTS[cost]
     values, most = len(shares), max(shares)
     # P = (t + 1) / (1 + M), as a count among reports.
@@ -82,40 +82,44 @@ def equilibria(results: Results) -> str:
     """The gains of deviations with fewer individuals, and with a cost that the theorem does not cover."""
     most = max(float(group.metrics["gain_at_zero"].max()) for group in results.select())
     gains = "; ".join(
-        f"{theta}: {by_size(results, theta, 'quadratic', 'gain_at_target')}; {theta} with a logarithmic cost, which "
-        f"the theorem does not cover: {by_size(results, theta, 'logarithmic', 'gain_at_target')}"
+        f"for {theta} with a quadratic cost: {by_size(results, theta, 'quadratic', 'gain_at_target')}; for {theta} "
+        "with a logarithmic cost, which the theorem does not cover: "
+        f"{by_size(results, theta, 'logarithmic', 'gain_at_target')}"
         for theta in THETAS
     )
     gained = f"more than {most:.0e} of the bound" if most > 0 else "anything"
     return (
-        f"exact ratios with a quadratic cost, {gains}. The target is not the only equilibrium: if everyone is at eps = "
-        f"0, no deviation gains {gained}"
+        f"the exact ratios are, {gains}. The target is not the only equilibrium: if all "
+        f"individuals choose eps = 0, no deviation gains {gained}"
     )
 
 
 def payments(results: Results) -> str:
     """The ratio of payment to bound against the number of individuals."""
-    each = (f"{theta}: {by_size(results, theta, 'quadratic', 'expected_ratio')}" for theta in THETAS)
-    return f"exact ratios with a quadratic cost, {'; '.join(each)}. The payment is close to the bound in the limit only"
+    each = (f"for {theta}: {by_size(results, theta, 'quadratic', 'expected_ratio')}" for theta in THETAS)
+    return (
+        f"with a quadratic cost the exact ratios are, {'; '.join(each)}. The payment is close to the bound only in the "
+        "limit of many individuals"
+    )
 
 
 THEOREMS = (
     Claim(
-        "Theorem 1: no sufficient payment is below min g' A (largest ratio of (2.13), as printed, to the least "
-        "payment)",
+        "Theorem 1: no payment below min g' A induces the target quality (largest ratio of this bound, (2.13), to the "
+        "smallest payment that does)",
         "Theorem 1: 'Consider the optimization problem defined by (2.10)-(2.12). We have … min g'(ε)A(ε,θ) ≤ E[R]'",
         "at most 1",
         lambda r: [float(model.printed_over_written(cost).max()) for cost in COVERED],
         at_most(1),
         1.0,
         2.0,
-        "the bound is true but useless: g' A falls to 0 as eps grows if the cost is linear or quadratic. The least "
-        "payment is (2.19), min g'/A over eps >= target. We give the largest ratio over two distributions and three "
-        "targets",
+        "the bound is true but useless: g' A falls to 0 as eps grows if the cost is linear or quadratic. The smallest "
+        "sufficient payment is (2.19), min g'/A over eps >= target. We give the largest ratio over two distributions "
+        "and three targets",
         COVERED,
     ),
     Claim(
-        "Equation (2.19): the bound of Theorem 1 is min g'/A (ratio of (2.13), as printed, to min g'/A; the one "
+        "Equation (2.19): the bound of Theorem 1 is min g'/A (ratio of (2.13), as printed, to min g'/A: value "
         "farthest from 1)",
         "Section 2.3: 'Note that the lower bound can be written as … min g'(ε)/(∂P(x◊;(θ,ε))/∂ε) P(x◊;(θ,ε))'",
         1.0,
@@ -125,11 +129,11 @@ THEOREMS = (
         0.0,
         "this is a misprint: (2.13) and the end of section 2.4 have g' A, while (2.19), (2.20) and WINTALL's own "
         "payment have "
-        "g'/A. Equation (2.26) takes A for the smallest P/P', the inverse of (2.14)",
+        "g'/A. Equation (2.26) defines A as the smallest P/P', which is the inverse of A in (2.14)",
         COVERED,
     ),
     Claim(
-        "Theorem 2: the target is the best response to any belief (ratio of the best response to the target; the one "
+        "Theorem 2: the target is the best response to any belief (ratio of the best response to the target: value "
         "farthest from 1)",
         "Theorem 2: 'then the target quality level … is a bias-proof Nash equilibrium under WINTALL'",
         1.0,
@@ -142,7 +146,7 @@ THEOREMS = (
         COVERED,
     ),
     Claim(
-        "Theorem 2: the target is a Nash equilibrium (ratio of the best deviation's gain to the bound, exact)",
+        "Theorem 2: the target is a Nash equilibrium (ratio of the best deviation's gain to the payment bound, exact)",
         "Section 2.3: 'shows that … is a bias-proof Nash equilibrium under WINTALL'",
         "no gain",
         lambda r: [float(largest(r, *case).metrics["gain_at_target"][0]) for case in CASES],
@@ -157,7 +161,8 @@ THEOREMS = (
         CASE_NAMES,
     ),
     Claim(
-        "Theorem 2: with theta known the payment is the lower bound (ratio of (2.22) at the true share to (2.19))",
+        "Theorem 2: with theta known the payment is the lower bound (ratio of (2.22) at the true share to the bound "
+        "(2.19))",
         "Theorem 2: 'which equals to V when … = θ (i.e. the platform can accurately estimate … from the collected "
         "data)'",
         1.0,
@@ -169,8 +174,8 @@ THEOREMS = (
         CASE_NAMES,
     ),
     Claim(
-        "Section 2.3: with many individuals the payment is close to the bound (ratio of the payment to (2.19), N = "
-        "30,000)",
+        "Section 2.3: with many individuals the payment is close to the bound (ratio of the payment to the bound "
+        "(2.19), N = 30,000)",
         "Section 2.3: 'When there are a large number of data subjects, the data collector can accurately estimate … so "
         "the payment made to each data subject is close to the lower bound'",
         "close",
@@ -261,7 +266,7 @@ CROWD = (
         NO_WORKERS,
     ),
     untested(
-        "Figure 2.3: more good answers with a bonus",
+        "Figure 2.3: there are more good answers with a bonus than without",
         "Section 2.6: 'The number of good answers (score 4 or 5) increases from 16 for Flat to 28 for WINTALL-20 and "
         "37 for WINTALL-40, respectively'",
         "16, 28, 37",
@@ -279,7 +284,10 @@ CROWD = (
         "Section 2.6: 'while the average payment reduces by 30% and 24.4%, respectively'",
         "30% and 24.4%",
         lambda r: [cut(name, BEST[name]) for name in WITH_BONUS],
-        (rounded(CUTS[0], 1), rounded(CUTS[1], 0.1)),
+        (
+            rounded(CUTS[0], 1, "the paper rounds 30% to a multiple of 1%"),
+            rounded(CUTS[1], 0.1, "the paper rounds 24.4% to a multiple of 0.1%"),
+        ),
         CUTS,
         0.0,
         "this assumes that the bonus was paid for score 5 only, and the base to all. If the bonus was paid for all "
@@ -353,14 +361,14 @@ IID, SKEWED = CLIENTS.values()
 def fit_note(results: Results) -> str:
     """A form that fits better than the paper's."""
     result = (
-        f"{name}: {group_of(results, one).mean('r_squared'):.3f} and "
-        f"{group_of(results, one).mean('r_squared_shifted'):.3f}"
+        f"{group_of(results, one).mean('r_squared'):.3f} and "
+        f"{group_of(results, one).mean('r_squared_shifted'):.3f} ({name})"
         for name, one in CLIENTS.items()
     )
     fits = "; ".join(result)
     return (
-        "the form c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k. R² of the "
-        f"paper's form and of c - a/k: {fits}"
+        "the form c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k. The R² "
+        f"of the paper's form and of c - a/k are {fits}"
     )
 
 
@@ -380,7 +388,10 @@ REWARD_CURVE = (
         "Section 3.4: 'and defined the reward function to be R(k) = 0.04 - 0.018/(k+1)'",
         "0.04 and 0.018",
         lambda r: [number_of(r, IID, "c"), number_of(r, IID, "a")],
-        (rounded(0.04, 0.01), rounded(0.018, 0.001)),
+        (
+            rounded(0.04, 0.01, "the paper rounds 0.04 to a multiple of 0.01"),
+            rounded(0.018, 0.001, "the paper rounds 0.018 to a multiple of 0.001"),
+        ),
         (0.04, 0.018),
         0.0,
         "we train softmax regression on digits; the paper trains a CNN on MNIST and does not give its training "
@@ -439,7 +450,8 @@ def round_times(
     """A claim about the mean round times. Null: no waiting, a round of t0 = 3 s."""
     section = {"geometric": "3.4.1", "pareto": "3.4.2"}[distribution]
     return Claim(
-        f"Section {section}: mean time of a round (s)",
+        f"Section {section}: rounds take {', '.join(f'{one:g}' for one in stated[:-1])} and {stated[-1]:g} s (mean "
+        "time of a round with the rules (10, 8), k = 10 and k = 100)",
         TIMES[distribution],
         ", ".join(f"{one:g}" for one in stated),
         lambda r: [number_of(r, timing(distribution, policy, own), "mean_duration") for _, policy, own in RULES],
@@ -465,8 +477,8 @@ def reduction(
 ) -> Claim:
     """Figures 3.3 to 3.6. The reduction is relative to the loss of the rule (10, 8): it can exceed 100%."""
     return Claim(
-        f"Figure {figure}: the rule (10, 8) reduces the loss of {label} throughout (reduction, relative to the rule's "
-        "own loss)",
+        f"Figure {figure}: the rule (10, 8) has a lower loss than {label} throughout (loss of {label} minus the "
+        "rule's, relative to the rule's)",
         quote,
         f"at least {least:g}",
         lambda r: losses(r, distribution, policy, own),
@@ -479,7 +491,7 @@ def reduction(
 
 
 def over_k_10(results: Results) -> list[Estimate]:
-    """The reward per second of two rules under Pareto times, over the reward per second of k=10."""
+    """The ratios of the rewards per second of two rules to the reward per second of k=10, under Pareto times."""
     base = group_of(results, timing("pareto", "FixedCount", K_10))
     found = []
     for own in (PAPERS, {}):
@@ -513,19 +525,20 @@ K_STAR = math.sqrt(0.018 / (0.04 - 0.018 / 2) * (1 + (5 / 8) * 500 + (5 / 8) * 3
 
 GEOMETRIC = (
     exactly(
-        "Section 3.4.1: lambda, lower bound",
+        "Section 3.4.1: lambda has the lower bound 0.01203 (bound of Corollary 1 in the stated model)",
         "Section 3.4.1: 'we first obtain lower bound … = 0.01203 and upper bound'",
         0.01203,
         lambda x: x.bounds[0],
         rounded(0.01203, 1e-5),
         lambda x: (
-            "the bound of Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. With "
-            "R(k) = c - a/k, clients that are always ready, and the corollary's bound for k updates, max R(k)/(t0 + "
-            f"(k+1) tau/mu) = {x.later_rate:.5f}. This matches the paper's number but does not derive it"
+            "the bound of Corollary 1 is R(1)/((1/mu + 1/p) tau + t0); 0.01203 exceeds the optimal rate itself. If "
+            "R(k) = c - a/k, clients are always ready, and the corollary's bound is extended from 1 to k updates, it "
+            f"becomes max R(k)/(t0 + (k+1) tau/mu) = {x.later_rate:.5f}. This number is the paper's, but we found no "
+            "derivation of it"
         ),
     ),
     exactly(
-        "Section 3.4.1: lambda, upper bound",
+        "Section 3.4.1: lambda has the upper bound 0.01234 (bound of Corollary 2 in the stated model)",
         "Section 3.4.1: 'upper bound … = 0.01234'",
         0.01234,
         lambda x: x.bounds[1],
@@ -536,7 +549,7 @@ GEOMETRIC = (
         ),
     ),
     exactly(
-        "Section 3.4.1: lambda*, the optimal rate",
+        "Section 3.4.1: lambda* is 0.01209 (optimal rate in the stated model)",
         "Section 3.4.1: 'We then found the optimal … = 0.01209'",
         0.01209,
         lambda x: x.optimal_rate,
@@ -547,12 +560,12 @@ GEOMETRIC = (
         ),
         lambda x: (
             f"with R(k) = c - a/k and a queue that never empties, max R(k)/(t0 + k tau/mu) = {x.busy_rate[0]:.5f}, at "
-            f"k = {x.busy_rate[1]}; the paper's p = 1/500 leaves the channel idle for most of a round. Rates in the "
-            f"stated model: {share(x)}"
+            f"k = {x.busy_rate[1]}; the paper's p = 1/500 leaves the channel idle for most of a round. The rates "
+            f"in the stated model, and their ratios to the optimum, are {share(x)}"
         ),
     ),
     Claim(
-        "Section 3.4.1: thresholds k* and k0*",
+        "Section 3.4.1: thresholds k* and k0* are 10 and 8 (thresholds of the optimal rule in the stated model)",
         "Section 3.4.1: 'from which, we obtained that k*=10 and k*_0=8 for the optimal stopping rule'",
         str(PAPER_RULE),
         lambda r: [float(k) for k in solve().thresholds],
@@ -560,9 +573,8 @@ GEOMETRIC = (
         (10.0, 8.0),
         100.0,
         lambda r: (
-            f"with p = 1 and R(k) = c - a/k the thresholds are {solve().ready_thresholds}. With p = 1/500 no price of "
-            "time gives k* = 10 "
-            "and k0* = 8 together: waiting with an empty queue is too slow"
+            f"with p = 1 and R(k) = c - a/k the thresholds are {solve().ready_thresholds}. With p = 1/500 no "
+            "lambda (the price of time) gives both k* = 10 and k0* = 8: waiting with an empty queue is too slow"
         ),
         ("k*", "k0*"),
     ),
@@ -589,14 +601,15 @@ GEOMETRIC = (
         (3.45, 3.55, 28.76),
         (read(3.45, 0.03, OF_100), read(3.55, 0.033, OF_100), read(28.76, 1.3, OF_100)),
         lambda r: (
-            f"exact means: {', '.join(f'{name}: {solve().durations[name]:.4g}' for name, _, _ in RULES)}. The time of "
-            f"the slowest client in a round of k=100 has a standard deviation of {slowest_geometric_sd():.1f} s"
+            f"the exact means are {', '.join(f'{name}: {solve().durations[name]:.4g}' for name, _, _ in RULES)}. The "
+            f"time of the slowest client in a round of k=100 has a standard deviation of {slowest_geometric_sd():.1f} "
+            "s"
         ),
     ),
     reduction(
         "3.3",
         "geometric",
-        "k=100",
+        "k = 100",
         1.7,
         "Section 3.4.1: 'the optimal stopping rule reduce the loss by at least 170% throughout the training process'",
         "WaitForAll",
@@ -606,7 +619,7 @@ GEOMETRIC = (
     reduction(
         "3.4",
         "geometric",
-        "k=10",
+        "k = 10",
         0.07,
         'Section 3.4.1: \'even comparing to the "optimal" fixed k, the optimal stopping rule still reduces the loss '
         "function by 7% throughout'",
@@ -615,8 +628,8 @@ GEOMETRIC = (
         LEARNS_FASTER,
     ),
     Claim(
-        "Section 3.8: the rule improves on fixed numbers of updates (their excess loss, relative to the rule's loss, "
-        "after 300 s)",
+        "Section 3.8: the rule (10, 8) has a lower loss than fixed k (loss of fixed k minus the rule's, relative to "
+        "the rule's, after 300 s)",
         "Section 3.8: 'Our experiments on real data set shows the significant improvements compared with policies that "
         "collect a fixed number of updates in each iteration'",
         "improvements",
@@ -628,7 +641,7 @@ GEOMETRIC = (
         ("k=10", "k=100"),
     ),
     proved(
-        "Corollary 1: a lower bound of the optimal rate (largest ratio of the bound to the rate in 36 models)",
+        "Corollary 1: the optimal rate is at least the bound (largest ratio of the bound to the rate in 36 models)",
         "Corollary 1: 'is lower bounded by … R(1)/((1/μ+1/p)τ+t0)'",
         "at most 1",
         at_most(1),
@@ -638,7 +651,7 @@ GEOMETRIC = (
         explanation="the corollary holds, but the paper's number for the stated model does not follow from it",
     ),
     proved(
-        "Corollary 2: an upper bound of the optimal rate (largest ratio of the rate to the bound in 36 models)",
+        "Corollary 2: the optimal rate is at most the bound (largest ratio of the rate to the bound in 36 models)",
         "Corollary 2: 'is upper bounded by … max_k R(k)/(kτ+t0)'",
         "at most 1",
         at_most(1),
@@ -684,7 +697,8 @@ GEOMETRIC = (
         ),
     ),
     proved(
-        "Theorem 4: a threshold rule is optimal for (3.2) (1 + (its value - the best value) / R(M), farthest from 1)",
+        "Theorem 4: a threshold rule is optimal for (3.2) (1 + (value of the rule - best value) / R(M), farthest from "
+        "1)",
         "Theorem 4: 'The following threshold policy is optimal for Problem (3.2)'",
         1.0,
         read(1, SLACK, EXACT),
@@ -692,10 +706,11 @@ GEOMETRIC = (
         0.9,
         value=lambda: model.theorem_4(),
         explanation="we solve the Bellman equations in all states (k, beta), for concave R, in 16 models at two "
-        "prices of time",
+        "values of lambda",
     ),
     proved(
-        "Lemma 1: V = R(k*) - lambda (n tau + t0) - (k - k*) lambda tau/mu (rise of V per update / (lambda tau/mu))",
+        "Lemma 1: V = R(k*) - lambda (n tau + t0) - (k - k*) lambda tau/mu (ratio of the rise of V per update to "
+        "lambda tau/mu)",
         "Lemma 1: 'V(k,β,n) = R(k*) - λ(nτ+t0) - (k-k*)λτ/μ'",
         -1.0,
         read(-1, 1e-6, EXACT),
@@ -715,7 +730,7 @@ GEOMETRIC = (
         labels=("slope", "second difference"),
     ),
     proved(
-        "Lemma 3: V(k, beta, n + 1) = V(k, beta, n) - lambda tau (ratio of the difference to -lambda tau; the one "
+        "Lemma 3: V(k, beta, n + 1) = V(k, beta, n) - lambda tau (ratio of the difference to -lambda tau: value "
         "farthest from 1)",
         "Lemma 3: 'For any state (k,β,n) with n ≥ k, V(k,β,n+1) = V(k,β,n) - λτ'",
         1.0,
@@ -734,10 +749,10 @@ GEOMETRIC = (
         0.0,
         0.1,
         value=lambda: model.lemmas_4_and_5()[0],
-        explanation="we check all states of 16 models at two prices of time",
+        explanation="we check all states of 16 models at two values of lambda",
     ),
     proved(
-        "Lemma 5: below k*, waiting is optimal if an update is queued (least difference in value, waiting minus "
+        "Lemma 5: below k*, waiting is optimal if an update is queued (smallest difference in value, waiting minus "
         "stopping, relative to R(M))",
         "Lemma 5: 'For all states with k < k*, n ≥ k and β ≥ 1, optimal rules are to continue'",
         "at least 0",
@@ -745,7 +760,7 @@ GEOMETRIC = (
         0.0,
         -0.1,
         value=lambda: model.lemmas_4_and_5()[1],
-        explanation="we check all states of 16 models at two prices of time",
+        explanation="we check all states of 16 models at two values of lambda",
     ),
     proved(
         "Lemma 6: if waiting is optimal at (k, 0), it is also optimal at (k - 1, 0) (number of states that violate "
@@ -757,7 +772,7 @@ GEOMETRIC = (
         0.0,
         1.0,
         value=lambda: float(model.lemma_6()),
-        explanation="we check all states with k < k* of 16 models at two prices of time. The proof has 0 < V' >= V'' "
+        explanation="we check all states with k < k* of 16 models at two values of lambda. The proof has 0 < V' >= V'' "
         "where V' <= V'' is meant",
     ),
 )
@@ -778,7 +793,7 @@ PARETO = (
     reduction(
         "3.5",
         "pareto",
-        "k=100",
+        "k = 100",
         1.3,
         "Section 3.4.2: 'the optimal stopping rule still reduces the loss by at least 130% throughout the training "
         "process even transition and computation process follow heavy-tailed distribution'",
@@ -789,16 +804,16 @@ PARETO = (
     reduction(
         "3.6",
         "pareto",
-        "k=10",
+        "k = 10",
         0.045,
         'Section 3.4.2: \'even comparing to the "optimal" fixed k, the optimal stopping rule still reduces the loss '
         "function by 4.5% throughout'",
         "FixedCount",
         K_10,
-        "in the model, the two rules have the same reward per second to within 0.1%",
+        "in the model the rewards per second of the two rules differ by less than 0.1%",
     ),
     Claim(
-        "Ratio of the reward per second under Pareto times to the reward per second of k=10",
+        "Under Pareto times the optimal stopping rules earn more than k=10 (ratio of the rewards per second)",
         "",
         "above 1",
         over_k_10,

@@ -45,7 +45,7 @@ from taciturn_papers.li2022.settings import (
 
 REGRET, WAITING = "regret_per_agent", "regret_waiting"
 ONE = at_most(1 + 1e-9)  # the rounded ratio of equal numbers may exceed 1
-EXACT = "an equation"
+EXACT = "rounding errors only, since it is an equation"
 
 
 def text(value: float) -> str:
@@ -72,7 +72,7 @@ PREDICTED = "with every estimate at its expectation"
 
 
 def by_formulas(one: Config, other: Config) -> str:
-    """The regret in setting `one` over the regret in `other`, by the formulas."""
+    """The ratio of the regret in setting `one` to the regret in `other`, by the formulas."""
     return f"{PREDICTED} the ratio would be {text(expected(one)['regret'] / expected(other)['regret'])}"
 
 
@@ -103,7 +103,7 @@ def ratio(
     why: Callable[[Results], str],
     metric: str = REGRET,
 ) -> Claim:
-    """A claim about a metric in setting `one` over the same metric in `other`."""
+    """A claim about the ratio of a metric in setting `one` to the same metric in `other`."""
     return Claim(statement, quote, stated, lambda r: ratio_of(r, one, other, metric), ranges, paper, null, why)
 
 
@@ -133,8 +133,8 @@ def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -
         ]
 
     return Claim(
-        f"Theorem {theorem}: M epsilon-differential privacy (ratio of a message's epsilon in the accountant to M "
-        "epsilon)",
+        f"Theorem {theorem}: M epsilon-differential privacy holds for each message (ratio of its epsilon in the "
+        "accountant to M epsilon)",
         quote,
         "at most 1",
         measured,
@@ -147,7 +147,8 @@ def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -
 
 
 CONSTANTS = (
-    f"computed {PREDICTED}. The paper does not give the constants of the bound, so we compare only the growth with T"
+    f"the growth is computed {PREDICTED}. The paper does not give the constants of the bound, so we compare only the "
+    "growth with T"
 )
 
 # Figure 4, Theorem 1 and Remark 1.
@@ -166,7 +167,7 @@ def vacuous(results: Results) -> str:
         f"{text(expected(AT_ONE)['regret'])}, and {text(expected(FREE)['regret'])} without privacy. The privacy loss "
         "is finite but vacuous: at user level the accountant gives epsilon = "
         f"{text(value_of(results, AT_ONE, 'epsilon_user'))}; M epsilon for each of the {text(reported)} reported "
-        f"rewards would be {text(AGENTS * reported)}"
+        f"rewards would add up to {text(AGENTS * reported)}"
     )
 
 
@@ -185,7 +186,7 @@ def condition(results: Results) -> str:
 
 PRIVACY = (
     regret_falls(
-        "Figure 4: regret grows as epsilon shrinks (decrease in regret from one epsilon to a larger one)",
+        "Figure 4: regret grows as epsilon shrinks (regret at one epsilon minus regret at a larger epsilon)",
         "Section VII-A1: 'the regret increases with the decreasing of … (higher level of privacy), since larger noises "
         "are added on the local update estimations'",
         "increases",
@@ -194,7 +195,8 @@ PRIVACY = (
         [at_epsilon(e, "uniform") for e in FIGURE_4],
     ),
     ratio(
-        "Figure 4: epsilon = 1 is the non-private case (ratio of its regret to the regret without privacy)",
+        "Figure 4: epsilon = 1 is the non-private case (ratio of the regret at epsilon = 1 to the regret without "
+        "privacy)",
         "Section VII-A1: '… indicates the non-private case'",
         "non-private",
         AT_ONE,
@@ -221,7 +223,8 @@ PRIVACY = (
         [(f"epsilon = {e:g}", at_epsilon(e, "uniform")) for e in FIGURE_4],
     ),
     exact(
-        "Theorem 1: regret grows no faster than the bound (ratio of growth factors, T = 10^6 to 10^8, means on a grid)",
+        "Theorem 1: regret grows no faster than the bound (ratio of growth factors of regret and bound, T = 10^6 to "
+        "10^8, means on a grid)",
         "Theorem 1: 'incurs regret … upper bounded by O(max{Σ_k log(KT log T)/Δ_k, K log T √log(KT log T)/(√M ε)})'",
         "at most 1",
         lambda: growth(10**6, 10**8)[0],
@@ -263,7 +266,7 @@ PRIVACY = (
 FEW, EVERYONE = constrained(0.2, None, "uniform"), constrained(1.0, None, "uniform")
 PARTICIPATION = (
     regret_falls(
-        "Figure 5: regret falls as p grows (decrease in regret from one p to a larger one)",
+        "Figure 5: regret falls as p grows (regret at one p minus regret at a larger p)",
         "Section VII-A2: 'shows that the regrets at … decrease as … increases'",
         "decreases",
         "p",
@@ -297,7 +300,7 @@ FREE_ROUNDS = constrained(None, None, "uniform", SHORT)
 
 
 def four_and_five(results: Results) -> Numbers:
-    """Figure 6: the regret with R = 4 over the regret with R = 5."""
+    """Figure 6: the ratio of the regret with R = 4 to the regret with R = 5."""
     pairs = ([constrained(None, n, "uniform", horizon) for n in (4, 5)] for _, horizon in BY_HORIZON)
     return [ratio_of(results, four, five, REGRET) for four, five in pairs]
 
@@ -314,7 +317,7 @@ def why_not_alike(results: Results) -> str:
 
 ROUND_LIMITS = (
     regret_falls(
-        "Figure 6: regret falls as R grows (decrease in regret from one R to a larger one)",
+        "Figure 6: regret falls as R grows (regret at one R minus regret at a larger R)",
         "Section VII-A2: 'shows that the regrets decrease with … increase'",
         "decreases",
         "R",
@@ -337,7 +340,7 @@ ROUND_LIMITS = (
         "Section VII-A2: 'we need about … communication rounds before eliminating all suboptimal arms'",
         "log(T), about 4",
         lambda r: number_of(r, FREE_ROUNDS, "rounds"),
-        rounded(4, 1, "'about', a whole number"),
+        rounded(4, 1, "we read 'about' as rounded to a whole number"),
         4.0,
         12.0,
         lambda r: (
@@ -362,7 +365,7 @@ def front(results: Results) -> list[Config]:
 
 
 def least_loss(results: Results) -> Estimate:
-    """The least regret of the cheaper settings, over the regret with all agents and no limit on rounds."""
+    """The ratio of the smallest regret of the cheaper settings to the regret with all agents and no limit on rounds."""
     cheaper = [one for one in CHEAPER if value_of(results, one, "cost") < value_of(results, UNLIMITED, "cost")]
     return ratio_of(results, min(cheaper, key=lambda one: value_of(results, one)), UNLIMITED, REGRET)
 
@@ -374,7 +377,8 @@ def factor(rounds: float) -> float:
 
 CONSTRAINTS = (
     Claim(
-        f"Figure 7: cost and regret have a clear trade-off (number of pairs p, R on the Pareto front, of {len(PAIRS)})",
+        "Figure 7: cost and regret have a clear trade-off (number of pairs p, R on the Pareto front, out of "
+        f"{len(PAIRS)})",
         "Section VII-A2: 'shows a clear trade-off between the communication cost and learning performance'",
         "clear",
         lambda r: float(len(front(r))),
@@ -387,18 +391,18 @@ CONSTRAINTS = (
         ),
     ),
     Claim(
-        "Remark 1: a cost below c1 M log T increases regret (ratio of the least regret at lower cost to the regret at "
-        "p = 1, R unlimited)",
+        "Remark 1: a cost below c1 M log T increases regret (ratio of the smallest regret at lower cost to the regret "
+        "at p = 1, R unlimited)",
         "Remark 1: 'less than … may bring the performance loss'",
         "a loss",
         least_loss,
         above(1),
         1.5,
         1.0,
-        lambda r: f"the least regret is taken over the {len(CHEAPER)} settings that cost less",
+        lambda r: f"the smallest regret is taken over the {len(CHEAPER)} settings that cost less",
     ),
     ratio(
-        "Figure 7: the cost with R = 5, p = 1 is close to the largest (ratio to the cost with unlimited rounds)",
+        "Figure 7: the cost with R = 5, p = 1 is close to the largest cost (ratio to the cost with unlimited rounds)",
         "Section VII-A2: 'is close to the largest amount of required communication cost of the centralized setting'",
         "close",
         LIMITED,
@@ -423,8 +427,9 @@ CONSTRAINTS = (
         1.0,
         2.0,
         lambda r: (
-            f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, aims at Delta^(1/5) = "
-            f"{0.01**0.2:.2f} (Delta = 0.01) instead of 1/2, and so takes {0.25 / 0.01**0.4:.2f} times as many pulls"
+            f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, has the target "
+            f"accuracy Delta^(1/5) = {0.01**0.2:.2f} (Delta = 0.01) instead of 1/2, and so takes "
+            f"{0.25 / 0.01**0.4:.2f} times as many pulls"
         ),
     ),
     Claim(
@@ -441,8 +446,8 @@ CONSTRAINTS = (
         tuple(f"R = {n}" for n in ROUNDS),
     ),
     exact(
-        "Theorem 2: regret grows no faster than the bound without min (ratio of growth factors, R = 4, T = 10^6 to "
-        "10^8, means on a grid)",
+        "Theorem 2: regret grows no faster than the bound with T^(2/R) instead of min{M, T^(2/R)} (ratio of growth "
+        "factors, T = 10^6 to 10^8)",
         "Theorem 2: 'incurs regret … upper bounded by O(min{M, T^(2/R)/p^(3/2)} max{Σ_k log(R²KT)/Δ_k, R "
         "√log(R²KT)/(√M ε)})'",
         "at most 1",
@@ -450,7 +455,10 @@ CONSTRAINTS = (
         at_most(1),
         1.0,
         7.5,
-        lambda: f"{CONSTANTS}. For regret that is linear in T the ratio would be 7.5",
+        lambda: (
+            f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be "
+            "7.5"
+        ),
     ),
     exact(
         "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than no communication (T^(2/R)/M at this R, p = 1, T = "
@@ -531,8 +539,8 @@ HETEROGENEITY = (
         0.2,
         1.0,
         lambda r: (
-            f"{by_formulas(ALIKE, ALONE)}, and {on_a_grid()} for means on a grid. The ratio is 1/M if T is long enough "
-            "for a single agent to finish exploring; at T = 10^5 a single agent would have "
+            f"{by_formulas(ALIKE, ALONE)}, and {on_a_grid()} for means on a grid. The ratio is 1/M if T is large "
+            "enough for a single agent to finish exploring; at T = 10^5 a single agent would have "
             f"{text(expected(ALONE)['left'])} arms left on average"
         ),
     ),
@@ -569,10 +577,10 @@ def why_not_seen(results: Results) -> str:
     formula = text(expected(GRAPH["ring"], 10)["waited"])
     part = value_of(results, GRAPH["ring"], WAITING) / value_of(results, GRAPH["ring"])
     return (
-        f"the regret while waiting is {result}. {PREDICTED.capitalize()}, but with random choices of the waiting "
-        f"agents, the ring's would be {formula}. Otherwise the graphs differ little in expectation. Waiting is only "
-        f"{100 * part:.2g}% of the ring's regret, too little to see in a figure, because an agent's own best arm is "
-        "nearly optimal"
+        f"the regret while waiting is {result}. If every estimate equals its expectation, and only the arms that "
+        f"waiting agents play are random, the ring's regret while waiting is {formula}. Apart from the regret while "
+        f"waiting, the graphs have nearly the same expected regret. Waiting is only {100 * part:.2g}% of the ring's "
+        "regret, too little to see in a figure, because an agent's own best arm is nearly optimal"
     )
 
 
@@ -581,7 +589,7 @@ ACCOUNTINGS = (("messages", "cost"), ("edges", "cost_bound"))
 
 
 def cheapest(results: Results) -> Numbers:
-    """Figure 10: the cost per round of the other graphs over the cost of the star."""
+    """Figure 10: the ratio of the cost per round of the other graphs to the cost of the star."""
     return [
         per_round(results, GRAPH[name], metric) / per_round(results, GRAPH["star"], metric)
         for _, metric in ACCOUNTINGS
@@ -608,7 +616,7 @@ def eigenvalue_note() -> str:
     return (
         f"the diameter is {diameter}. The Laplacian's second largest eigenvalue, {of_laplacian:.2f}, exceeds 1 and so "
         "makes cost and regret negative. For the adjacency matrix divided by d the eigenvalue is "
-        f"{of_adjacency:.3f} and the expression {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
+        f"{of_adjacency:.3f} and the expression is {math.log(AGENTS) / math.log(1 / of_adjacency):.1f}"
     )
 
 
@@ -616,8 +624,8 @@ DIAMETER = 5  # of the 4-regular graph of `second_eigenvalues`; a constant, beca
 TABLE_1 = {"star": 2.0 * (AGENTS - 1), "ring": AGENTS**2 / 2, "complete": AGENTS * (AGENTS - 1) / 2}
 GRAPHS = (
     Claim(
-        "Figure 10: star and complete have the smallest regret, the ring the largest (differences in regret while "
-        "waiting)",
+        "Figure 10: star and complete graph have the smallest regret, the ring the largest (differences in regret "
+        "while agents wait for messages)",
         "Section VII-B1: 'the Star and Fully-connected graph achieve the smallest regrets while the Ring graph incurs "
         "larger regret'",
         "larger",
@@ -651,15 +659,15 @@ GRAPHS = (
         1.0,
         2.0,
         lambda: (
-            "a link is an edge in a slot in which something is sent over it (equation 2). The claim under Theorem 1 "
-            "tests the number of rounds. The number of messages per round (ADV, REQ and DATA) is "
-            f"{listed((name, links(name, 'messages')) for name in NAMES)}"
+            "we count one link for each edge and slot in which a message is sent over the edge (equation 2). The "
+            "claim under Theorem 1 tests the number of rounds. The number of messages per round (ADV, REQ and DATA) "
+            f"is {listed((name, links(name, 'messages')) for name in NAMES)}"
         ),
         NAMES,
     ),
     Claim(
-        "Theorem 3: waiting costs at most 2 M (d_G - 1)(1 - Delta) (ratio of the ring's cost to the bound, means on a "
-        "grid)",
+        "Theorem 3: waiting adds at most 2 M (d_G - 1)(1 - Delta) to the regret (ratio of the ring's addition to the "
+        "bound, means on a grid)",
         "Equation (29): '= 2M(d_G-1)(1-Δ)'",
         "at most 1",
         lambda r: mean(group_of(r, on_graph("ring", "grid")).metrics[WAITING] / (2 * SLOTS * 0.99)),
@@ -669,7 +677,8 @@ GRAPHS = (
         f"an agent waits {SLOTS} slots in each of about 6 rounds; the bound per agent is {text(2 * SLOTS * 0.99)}",
     ),
     exact(
-        "Table I: links per round of 50 agents (diameter times edges)",
+        "Table I: star, ring and complete graph use 98, 1,250 and 1,225 links per round (diameter times edges, 50 "
+        "agents)",
         "Table I: 'Star Ring Fully-connected d-regular … 2(M-1)log T … (M^2/2) log T … M(M-1)/2 log T'",
         ", ".join(f"{value:,.0f}" for value in TABLE_1.values()),
         lambda: [links(name, "edges") for name in TABLE_1],
@@ -683,7 +692,8 @@ GRAPHS = (
         tuple(TABLE_1),
     ),
     exact(
-        "Table I: the regret that a graph adds (ratio of Theorem 3's M(d_G - 1) to the table's expression)",
+        "Table I: the star adds regret O(M), the ring O(M(M - 1)) (ratio of Theorem 3's M(d_G - 1) to these "
+        "expressions)",
         "Table I: 'R_C(T)+O(M) … R_C(T)+O(M(M-1)) … R_C(T)'",
         "at most 1",
         lambda: [float(waiting("star", AGENTS)), SLOTS / (AGENTS - 1)],
@@ -718,14 +728,14 @@ GRAPHS = (
         ),
     ),
     exact(
-        "Remarks 3 and 5: R >= 2 log T/log M rounds are no worse than no communication (T^(2/R)/M at the least such R)",
+        "Remarks 3 and 5: R >= 2 log T/log M rounds are no worse than no communication (T^(2/R)/M at the smallest R)",
         "Remark 3: 'To ensure our performance not worse than the non-communication case, R ≥ 2 log T/log M'",
         "at most 1",
         lambda: factor(2 * LOGS) / AGENTS,
         ONE,
         1.0,
         2.0,
-        lambda: f"the least R is {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
+        lambda: f"the smallest R is {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
     ),
     exact(
         "Equation 22: S(r_k) <= 16 log(8 K r^2 T)/(M Delta_k^2) (constant needed instead of 16, largest over all gaps)",
@@ -753,17 +763,17 @@ def costs(results: Results, metric: str = "cost") -> dict[str, float]:
 
 
 def growing(cost: dict[str, float]) -> list[float]:
-    """The cost of case 2 over case 1, and of case 3 over case 2."""
+    """The ratios of the cost of case 2 to case 1, and of case 3 to case 2."""
     return [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]
 
 
 def over_the_star(cost: dict[str, float]) -> list[float]:
-    """The cost of cases 1 and 4 over case 5."""
+    """The ratios of the costs of cases 1 and 4 to the cost of case 5."""
     return [cost[case] / cost["case 5"] for case in ("case 1", "case 4")]
 
 
 def over_hybrids(cost: dict[str, float]) -> list[float]:
-    """The cost of cases 6 and 3 over the larger cost of cases 1 and 5."""
+    """The ratios of the costs of cases 6 and 3 to the larger cost of cases 1 and 5."""
     return [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]
 
 
@@ -781,7 +791,7 @@ def why_similar(results: Results) -> str:
     """The regrets of the cases by the formulas."""
     formula = listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
     return (
-        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret; where nobody waits, "
+        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret; where no agent waits, "
         "the structures do not differ"
     )
 
@@ -797,14 +807,14 @@ def not_decentralised(results: Results) -> str:
 
 
 def theorem_4_cost(results: Results) -> Numbers:
-    """Cost per round over c2 M max d + c1 Q."""
+    """The ratio of the cost per round to c2 M max d + c1 Q."""
     sizes = {case: settings.CASES[case][1] for case in settings.TABLE_2}
     bounds = [sum(size) * formulas.largest_diameter(case) + 50.0 * len(size) for case, size in sizes.items()]
     return [cost / bound for cost, bound in zip(costs(results).values(), bounds, strict=True)]
 
 
 def theorem_4_waiting(results: Results) -> Numbers:
-    """Regret per agent while waiting, over max d - 1."""
+    """The ratio of the regret per agent while waiting to max d - 1."""
     cases = ((in_components(case, "uniform"), formulas.largest_diameter(case) - 1) for case in ("case 4", "case 5"))
     return [mean(group_of(results, one).metrics[WAITING] / slots) for one, slots in cases]
 
@@ -835,20 +845,24 @@ COMPONENTS = (
         COMPLETE[1:],
     ),
     Claim(
-        "Figure 11: cost grows from case 1 to 2 (53 instead of 63 agents) to 3 (ratio of costs per round as Theorem 4 "
-        "counts them)",
+        "Figure 11: cost grows from case 1 to 2 to 3 (ratio of costs per round by Theorem 4's count; 100 instead of "
+        "110 agents in case 2)",
         "Section VII-C1: 'while the communication cost gradually increases'",
         "gradually increases",
         lambda r: growing(costs(r)),
         above(1),
         2.0,
         0.5,
-        with_every_edge(growing, "case 3 sends 99 messages to one sink, and has one server link instead of five"),
+        with_every_edge(
+            growing,
+            "in case 2 we take 53 instead of 63 agents. Case 3 sends 99 messages to one sink, and has one server link "
+            "instead of five",
+        ),
         ("case 2 to case 1", "case 3 to case 2"),
     ),
     Claim(
-        "Figure 11: of cases 1, 4 and 5 the star (case 5) costs least (ratio of costs to case 5's, as Theorem 4 counts "
-        "them)",
+        "Figure 11: of cases 1, 4 and 5 the star (case 5) costs least (ratio of another case's cost to case 5's by "
+        "Theorem 4's count)",
         "Section VII-C1: 'the sub-graphs close to central setting (like star graph) achieve smaller communication "
         "cost'",
         "smaller",
@@ -863,8 +877,8 @@ COMPONENTS = (
         ("case 1", "case 4"),
     ),
     Claim(
-        "Figure 11: hybrids (cases 1 and 5) cost less than a server (case 6) or one graph (case 3) (ratio of its cost "
-        "to the dearer hybrid's)",
+        "Figure 11: hybrid cases 1 and 5 cost less than cases 6 (server) and 3 (one graph) (ratio of their costs to "
+        "the more expensive hybrid's)",
         "Section VII-C1: 'the hybrid structure significantly reduces the communication cost compared with the "
         "centralized setting (case 6) or the fully-decentralized setting(case 3)'",
         "significantly less",
@@ -899,8 +913,8 @@ COMPONENTS = (
         at_most(1),
         1.0,
         5.0,
-        "the bound's first term is that of Theorem 1. In case 5 all agents send to the hub in one slot, and nobody "
-        "waits",
+        "the bound's first term is the bound of Theorem 1. In case 5 all agents send to the hub in one slot, and no "
+        "agent waits",
         ("case 4", "case 5"),
     ),
     exact(
@@ -914,19 +928,22 @@ COMPONENTS = (
         4.0,
         lambda: (
             "in complete components d - 1 = 0, so the printed bound does not count the M - Q messages that agents send "
-            "to the sinks. Theorem 4 has d"
+            "to the sinks. Theorem 4 has d instead of d - 1"
         ),
     ),
     exact(
-        "Corollary 2: regret grows no faster than the bound without min (ratio of growth factors, R = 4, T = 10^6 to "
-        "10^8, means on a grid)",
+        "Corollary 2: regret grows no faster than the bound with T^(2/R) instead of min{M, T^(2/R)} (ratio of growth "
+        "factors, T = 10^6 to 10^8)",
         "Corollary 2: 'R_H^R(T) = O(min{M, T^(2/R)} max{Σ_k log(R²KT)/Δ_k, R √log(R²KT)/(√M ε)} + M max{d_G^q})'",
         "at most 1",
         lambda: growth(10**6, 10**8, 4)[0],
         at_most(1),
         1.0,
         7.5,
-        lambda: "the bound is that of Theorem 2; its second term does not depend on T",
+        lambda: (
+            "the means form a grid, and R = 4. The first term of the bound is the bound of Theorem 2; the second does "
+            "not depend on T"
+        ),
     ),
 )
 
@@ -954,7 +971,7 @@ def why_above(results: Results) -> str:
         regret = text(value_of(results, in_structure("server", q)))
         parts.append(
             f"With {q} rewards the regret while waiting is {each}; {PREDICTED} it would be {formula}. With a server "
-            f"nobody waits (0 of a regret of {regret})"
+            f"no agent waits, and the regret is {regret}"
         )
     less = (
         "Waiting also leaves less time to explore near-optimal arms, so the total regrets exceed the server's by less"
@@ -972,7 +989,7 @@ def slightly(results: Results) -> Numbers:
 
 
 def corollary_3(results: Results) -> Numbers:
-    """Regret per agent while waiting over (d - 1) log T."""
+    """The ratio of the regret per agent while waiting to (d - 1) log T."""
     chosen = ((in_structure(name, "heterogeneous"), waiting(name, 100)) for name in ("ring", "five rings"))
     return [mean(group_of(results, one).metrics[WAITING] / (slots * math.log(HORIZON))) for one, slots in chosen]
 
@@ -993,20 +1010,20 @@ HETEROGENEOUS = (
     ),
     Claim(
         "Section VII-C2: waiting costs slightly more with heterogeneous rewards (ring: increase in waiting regret, "
-        "its share of all regret)",
+        "ratio of waiting to all regret)",
         "Section VII-C2: 'The other two structures are slightly affected by the heterogeneous reward'",
         "slightly",
         slightly,
         (above(0), alike(0, 0.1, "'slightly'")),
         (1.0, 0.05),
         (0.0, 1.0),
-        "an agent's own best arm is not the best arm on average over agents, so the loss does not shrink from round to "
-        "round",
+        "an agent's own best arm is not the best arm on average over agents, so the loss while waiting does not "
+        "shrink from round to round",
         ("increase", "share"),
     ),
     Claim(
-        "Corollary 3: CDP-MAB has R_C(T) regret with heterogeneous rewards (ratio to the regret predicted for mean "
-        "rewards)",
+        "Corollary 3: CDP-MAB has R_C(T) regret with heterogeneous rewards (ratio of the regret to the prediction "
+        "for mean rewards)",
         "Corollary 3: 'Our CDP-MAB can achieve R_C(T) regret'",
         "1",
         lambda r: mean(group_of(r, SERVER).metrics[REGRET] / expected(SERVER, 100)["regret"]),

@@ -72,7 +72,7 @@ def named(chosen: Sequence[Setting]) -> tuple[str, ...]:
 
 
 def checked(results: Results, chosen: Sequence[Setting]) -> str:
-    """The same regrets by noisy share dynamics, the regrets without learning, and the share that noise sustains."""
+    """The same regrets by noisy share dynamics, the regrets without learning, and the shares that noise sustains."""
     texts = []
     for name, setting in zip(named(chosen), chosen, strict=True):
         n, m, epsilon, growth = setting
@@ -81,9 +81,9 @@ def checked(results: Results, chosen: Sequence[Setting]) -> str:
         lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
         texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f} and {lifted:.2f}".removeprefix(": "))
     return (
-        f"we list the regret of the {SHARES} (the shares of the options with noise, without single agents), the regret "
-        "without learning, and the total share that noise sustains on the inferior options (at about 1 or more no "
-        f"option can lead): {'; '.join(texts)}"
+        f"we list the regret of the {SHARES} (a recursion of the options' shares; no agents are simulated), the regret "
+        "without learning, and the sum of the inferior options' shares that noise alone would sustain (from about 1 on "
+        f"no option can lead): {'; '.join(texts)}"
     )
 
 
@@ -122,8 +122,8 @@ def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) 
             shares = [found(results, s).mean("regret") / settings.uniform_regret(s.m) for s in (one, other)]
             texts.append(f"{name}: {computed}, {idle(one, other):+.3f}, {shares[0]:.2f} and {shares[1]:.2f}")
         return (
-            f"we list the difference in the {SHARES}, the difference without learning, and the ratios of the two "
-            f"regrets to the regrets without learning: {'; '.join(texts)}"
+            f"we list the difference in the {SHARES}, the difference without learning, and, in each of the two "
+            f"settings, the ratio of the regret to the regret without learning: {'; '.join(texts)}"
         )
 
     return Claim(
@@ -162,8 +162,8 @@ def settling(results: Results, setting: Setting) -> Floats:
 
 @lru_cache
 def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
-    """The steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): their growth from one size
-    to another over the growth of ln² N."""
+    """The steps until walks are N^-3-close to uniform (section 3.4.1, by the spectral gap): the ratio of their growth
+    from one size to another to the growth of ln² N."""
     from taciturn.envs.social_bandit.dissemination import metropolis_hastings
     from taciturn.graph import Graph, random_graph
 
@@ -177,13 +177,13 @@ def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
 
 
 def required(results: Results) -> Numbers:
-    """The requirements of Theorem 5.2 over the values in the simulations: rounds, and log10 of g(N) / ln N."""
+    """The ratios of Theorem 5.2's requirements to the values in the simulations: rounds, and log10 of g(N) / ln N."""
     asked = theorem(20, 1.0, 10_000)
     return [asked["rounds"] / ROUNDS, asked["log10_copies"] / math.log10(math.log(10_000))]
 
 
 def without_noise(results: Results) -> list[Estimate]:
-    """Equation 36: the regret of equation 34 after 10,000 rounds, over 3 delta."""
+    """Equation 36: the regret of equation 34 after 10,000 rounds, divided by 3 delta."""
     groups = [results.select(policy=LIMIT, options=m) for m in (10, 20)]
     if not all(len(group) for group in groups):
         raise NotRunError(LIMIT)
@@ -191,7 +191,7 @@ def without_noise(results: Results) -> list[Estimate]:
 
 
 def in_the_limit(results: Results) -> Estimate:
-    """Theorem 5.2: the regret of equation 34 after the fewest rounds that the theorem allows, over 6 delta."""
+    """Theorem 5.2: the regret of equation 34 after the fewest rounds that the theorem allows, divided by 6 delta."""
     rounds = math.ceil(theorem(20, 1.0, 10_000)["rounds"])
     return mean(np.array(lemmas.limit_regret(20, BETA, MU, rounds)) / BOUND)
 
@@ -200,9 +200,9 @@ def domain(results: Results) -> str:
     """Where Theorem 5.2's domain begins."""
     asked = theorem(20, 1.0, 10_000)
     return (
-        f"with the constants of section 6 the domain begins at {asked['rounds']:,.0f} rounds and g(N) = "
-        f"10^{asked['log10_copies']:,.0f} ln N. There the noise vanishes, and shares follow equation 34. With a delta "
-        "near 1 the domain begins at 10^9 agents, but 6 delta then exceeds any regret"
+        f"with the constants of section 6 the conditions require at least {asked['rounds']:,.0f} rounds and g(N) = "
+        f"10^{asked['log10_copies']:,.0f} ln N. Then the noise vanishes, and shares follow equation 34. With a delta "
+        "near 1 the conditions require at least 10^9 agents, but 6 delta then exceeds any regret"
     )
 
 
@@ -263,8 +263,8 @@ THEORY = (
         "constants. The claim under Theorem 5.1 tests the number of slots; the rest cannot be tested",
     ),
     Claim(
-        "Theorem 5.2: regret is at most 6 delta in its domain (ratio of equation 34's regret to 6 delta, M = 20, "
-        "fewest rounds)",
+        "Theorem 5.2: under the theorem's conditions regret is at most 6 delta (ratio of equation 34's regret to 6 "
+        "delta, M = 20, fewest rounds)",
         "Theorem 5.2: 'for any R such that … we have Regret_N(R) := … ≤ 6δ'",
         "at most 1",
         in_the_limit,
@@ -274,7 +274,8 @@ THEORY = (
         domain,
     ),
     Claim(
-        "Theorem 5.2 explains the simulations (ratio of the required value to the simulated one, M = 20, g = ln² N)",
+        "Theorem 5.2 explains the simulations (rounds, and log10 of g(N) / ln N: ratio of the required to the "
+        "simulated value, M = 20, g = ln² N)",
         "Section 6.1: 'consistent with Theorem 5.2, if we gradually increase N … such that N is sufficiently large "
         "with respect to M, ε and δ'",
         "consistent",
@@ -300,8 +301,8 @@ THEORY = (
     ),
     *map(lemma, lemmas.CLAIMED),
     Claim(
-        "Remark 5.3: mean estimates approach popularities (largest difference at N = 10^4 minus at N = 10^8, g = ln² "
-        "N)",
+        "Remark 5.3: mean estimates approach popularities (largest difference between them: N = 10^4 minus N = 10^8, g "
+        "= ln² N)",
         "Remark 5.3: 'the average estimate on option j's popularity, i.e., … approaches the actual popularity'",
         "falls",
         lambda r: lemmas.bias(FEW, 1.0, H * math.log(FEW) ** 2) - lemmas.bias(LARGE, 1.0, H * math.log(LARGE) ** 2),
@@ -319,7 +320,8 @@ THEORY = (
 MORE = (6000, 10_000)
 FIGURE_2 = (
     bounded(
-        "Figure 2a: regret is not within 6 delta with few agents (N = 3,000; the text has M = 10, the caption M = 20)",
+        "Figure 2a: regret is not within 6 delta with few agents (final regret, N = 3,000, M = 10 as in the text, M = "
+        "20 as in the caption)",
         "Section 6.1: 'although the regret of our algorithm converges to a stable level, we cannot guarantee that it "
         "can be upper-bounded by 6δ'",
         *(Setting(3000, m) for m in (10, 20)),
@@ -344,8 +346,8 @@ FIGURE_2 = (
         *((Setting(n, m, growth="root"), Setting(n, m)) for m in (10, 20) for n in SIZES),
     ),
     Claim(
-        "Figure 2: regret converges within almost the same horizon (difference between N in its fall after round 1,000 "
-        "of 10,000)",
+        "Figure 2: regret converges within almost the same horizon (decrease in regret after round 1,000 of 10,000: "
+        "difference between the two N)",
         "Section 6.1: 'our algorithm achieves convergence within almost the same time horizon, even more agents are "
         "engaged'",
         "almost the same",
@@ -356,8 +358,9 @@ FIGURE_2 = (
         0.0,
         BOUND,
         lambda r: (
-            f"we subtract the fall at N = 3,000 from the fall at N = 10,000, both in the {SHARES}. Almost nothing is "
-            "learned, so regret is close to its final value from the first rounds on: after 1,000 rounds it is "
+            f"we subtract the decrease at N = 3,000 from the decrease at N = 10,000, both in the {SHARES}. Almost "
+            "nothing is learned, so regret is close to its final value from the first rounds on: after 1,000 rounds "
+            "it is "
             + ", ".join(
                 f"{found(r, Setting(n, m), SHARES).mean('regret_at_tenth'):.3f} (N = {n:,}, M = {m}; at the end "
                 f"{found(r, Setting(n, m), SHARES).mean('regret'):.3f})"
@@ -383,7 +386,8 @@ FIGURE_3 = (
         *(Setting(10_000, m) for m in (10, 20, 30)),
     ),
     larger(
-        "Figure 3: regret is larger with more options (M = 30 minus M = 10, less the same difference without learning)",
+        "Figure 3: regret is larger with more options (regret at M = 30 minus regret at M = 10, minus the same "
+        "difference without learning)",
         "Section 6.2: 'when there are more unknown options for the agents to learn, the regret of our algorithm still "
         "converges but to a larger value'",
         "larger",
@@ -447,7 +451,7 @@ FIGURE_4 = (
         settings.uniform_regret(20),
         lambda r: (
             f"{checked(r, [Setting(10_000, epsilon=None)])}. A few runs lose the best option early and recover it only "
-            "by exploration (mu), with several times the regret"
+            "by exploration (mu). They have several times the regret"
         ),
         own=True,
     ),
@@ -520,8 +524,8 @@ def enough(growth: str) -> Claim:
         return large
 
     return Claim(
-        "As written, 6,000 agents are enough (log10 of the smallest computed N that is enough, M = 20, epsilon = 1, g "
-        f"= {settings.GROWTH[growth]})",
+        "As written, 6,000 agents are enough for 6 delta (log10 of the smallest computed N with at most 6 delta, M = "
+        f"20, epsilon = 1, g = {settings.GROWTH[growth]})",
         "",
         f"{ENOUGH:.2f}",
         lambda r: min((math.log10(n) for n, value in sizes(r).items() if value <= BOUND), default=math.inf),
@@ -531,7 +535,8 @@ def enough(growth: str) -> Claim:
         lambda r: (
             f"the regret of the {SHARES} is "
             + ", ".join(f"{value:.3f} (N = 10^{math.log10(n):.0f})" for n, value in sizes(r).items())
-            + f". By the mean dynamics N must be at least {power_of_ten(agents_needed(20, 1.0, growth))}"
+            + ". In the mean dynamics (without the random fluctuations of the shares) 6 delta requires N of at least "
+            + power_of_ten(agents_needed(20, 1.0, growth))
         ),
         own=True,
     )
@@ -555,7 +560,7 @@ def cross_check(own: Config) -> Claim:
         return f"the regret is {one.mean('regret'):.3f} with agents and {second.mean('regret'):.3f} in the {SHARES}"
 
     return Claim(
-        f"Agents have the same regret as the {SHARES} (difference of the regrets), {settings.reading_name(own)}",
+        f"Agents have the same regret as the {SHARES} (difference of the regrets, {settings.reading_name(own)})",
         "",
         "0",
         lambda r: statistics.difference(*pair(r)[0].paired(pair(r)[1], "regret")),
@@ -586,7 +591,7 @@ def learns(epsilon: float | None) -> Claim:
         computed = found(results, setting, SHARES).mean("regret")
         return (
             f"the regret is {chance:.3f} without learning, {computed:.3f} in the {SHARES} and {limit:.3f} by equation "
-            f"34. Noise sustains a total share of {lifted:.2f} on the inferior options"
+            f"34. The sum of the inferior options' shares that noise alone would sustain is {lifted:.2f}"
         )
 
     return Claim(

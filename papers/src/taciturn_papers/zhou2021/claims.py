@@ -104,7 +104,7 @@ def earned(policy: str) -> float:
 
 
 def learned(policy: str) -> float:
-    """The average reward until n = 40,000 over the last average reward, mean over Table 1's entries."""
+    """The ratio of the average reward until n = 40,000 to the last average reward, mean over Table 1's entries."""
     return sum(EARLY[policy]) / len(EARLY[policy]) / earned(policy)
 
 
@@ -188,11 +188,12 @@ def gain(rival: str) -> Claim:
     """Table 1: the gain of T-PriDO over a rival."""
     unit = 0.001 if GAINS[rival] < 0.5 else 0.01
     return everywhere(
-        f"Table 1: gain of T-PriDO over {title(rival)} (ratio of average rewards at the end)",
+        f"Table 1: gain of T-PriDO over {title(rival)} is {100 * GAINS[rival]:.3g}% (ratio of average rewards at the "
+        "end)",
         WORDS[rival],
         f"{1 + GAINS[rival]:.{3 if unit < 0.01 else 2}f}",
         lambda r, world: [ratio_of(r, compared(world, "TPriDO"), compared(world, rival), EARNED)],
-        rounded(1 + GAINS[rival], unit, f"a gain printed to {100 * unit:.1g}%"),
+        rounded(1 + GAINS[rival], unit, f"the paper rounds the gain to a multiple of {100 * unit:.1g}%"),
         1 + GAINS[rival],
         1.0,
         lambda r: f"The average rewards {IN_ORDER} are {values(r, among(('TPriDO', rival)))}",
@@ -210,7 +211,7 @@ def best(results: Results, configs: Sequence[Config], metric: str, choose: Calla
 def over_best(
     rivals: Sequence[str], metric: str, choose: Callable[..., Floats]
 ) -> Callable[[Results, Config], list[Estimate]]:
-    """The metric of T-PriDO over the best rival's on each seed."""
+    """The ratio of a metric of T-PriDO to the best rival's on each seed."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         ours = by_seed(group_of(results, compared(world, "TPriDO")), metric)
@@ -223,7 +224,8 @@ def over_best(
 
 def outperforms(statement: str, quote: str, rivals: Sequence[str], *, own: bool = False) -> Claim:
     """Table 1: T-PriDO earns more than its rivals."""
-    computed = "ratio of its average reward to the best of theirs" if len(rivals) > 1 else "ratio of average rewards"
+    best_of = "ratio of T-PriDO's average reward to the best rival's"
+    computed = best_of if len(rivals) > 1 else "ratio of average rewards"
     return everywhere(
         f"{statement} ({computed})",
         quote,
@@ -257,13 +259,13 @@ def order(quote: str, better: str, worse: str, why: str) -> Claim:
 def reduction(rival: str) -> Claim:
     """Figures 6 and 7: the reduction of regret by T-PriDO at n = 20,000."""
     return everywhere(
-        f"Figures 6 and 7: regret of T-PriDO compared with {title(rival)}'s (ratio of average regrets at 2/7 of the "
-        "run)",
+        f"Figures 6 and 7: regret of T-PriDO is {100 * REDUCTIONS[rival]:.2f}% below {title(rival)}'s (ratio of "
+        "average regrets at 2/7 of the run)",
         "Section 5.2: 'T-PriDO decreases in average regret by 24.83%, 27.93%, 47.45%, 61.17% and 76.67% when n = 2 … "
         "compared to Poo-Loc, ACR, DSC, Gauss-LinUCB, and DUCB, respectively'",
         f"{1 - REDUCTIONS[rival]:.4f}",
         lambda r, world: [ratio_of(r, compared(world, "TPriDO"), compared(world, rival), at("regret", 2))],
-        rounded(1 - REDUCTIONS[rival], 0.0001, "a reduction printed to 0.01%"),
+        rounded(1 - REDUCTIONS[rival], 0.0001, "the paper rounds the reduction to a multiple of 0.01%"),
         1 - REDUCTIONS[rival],
         1.0,
         lambda r: f"The average regrets {IN_ORDER} are {values(r, among(('TPriDO', rival)), at('regret', 2))}",
@@ -276,7 +278,7 @@ def by_seed(group: Group, metric: str) -> dict[int, float]:
 
 
 def share_of_last(results: Results, config: Config, parts: Sequence[int]) -> dict[int, float]:
-    """The average reward after these sevenths of a run over the last average reward, mean over `parts`, by seed."""
+    """The ratio of the average reward after these sevenths of a run to the last one, mean over `parts`, by seed."""
     group = group_of(results, config)
     early = np.mean([group.metrics[at("reward", part)] for part in parts], 0)
     return dict(zip(group.seeds.tolist(), (early / group.metrics[EARNED]).tolist(), strict=True))
@@ -305,7 +307,7 @@ def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim
         return [statistics.difference(their, ours) for their in theirs]
 
     return everywhere(
-        f"{statement} (share of the final average reward after 1/7 of the run, minus T-PriDO's)",
+        f"{statement} (ratio of average reward after 1/7 of the run to the final one, minus T-PriDO's)",
         quote,
         "faster",
         measured,
@@ -378,7 +380,8 @@ def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, s
         tuple(VARIANCES[more] / VARIANCES[less] for more, less in pairs),
         1.0,
         "Each seed draws another instance; the paper does not say over which runs or rounds it takes variances. We "
-        "pool the five environments after dividing the squared deviations in each by their mean",
+        "pool the five environments; in each, we first divide the squared deviations by their mean over both "
+        "algorithms and all seeds",
         tuple(f"{title(more)} to {title(less)}" for more, less in pairs),
     )
 
@@ -432,8 +435,8 @@ ALGORITHMS = (
         "Section 5.2: 'Gauss-LinUCB has better learning performance than that of LinUCB'",
         "GaussLinUCB",
         "LinUCB",
-        f"At epsilon = {NOISY_RIVALS:g} the noise of Gauss-LinUCB's Gram matrix exceeds the matrix itself in "
-        f"{ROUNDS:,} rounds. LinUCB's matrix is exact, like counts, and only its sums of feedbacks are noisy",
+        f"At epsilon = {NOISY_RIVALS:g} the noise on Gauss-LinUCB's Gram matrix is larger than the matrix even after "
+        f"{ROUNDS:,} rounds. LinUCB's matrix has no noise; only its sums of feedbacks are noisy",
     ),
     order(
         "Section 5.2: 'DSC supports information sharing in online social networks, but it still obtain lower average "
@@ -445,8 +448,8 @@ ALGORITHMS = (
     order("Table 1, gains over Poo-Loc and ACR: '35.4%' and '41.9%'", "HCT", "ACR", NOISE),
     *map(reduction, REDUCTIONS),
     everywhere(
-        "Figures 6 and 7: T-PriDO has the least regret (ratio of its average regret to the least of the others, at 2/7 "
-        "of the run)",
+        "Figures 6 and 7: T-PriDO has the lowest regret (ratio of T-PriDO's average regret to the lowest other regret "
+        "at 2/7 of the run)",
         "Section 5.2: 'the results are similar to TABLE 1 as we expect'",
         "least",
         over_best(tuple(REDUCTIONS), at("regret", 2), np.min),
@@ -468,19 +471,19 @@ ALGORITHMS = (
         WITHIN,
     ),
     free_and_aware(
-        "Section 5.2: context-free algorithms converge faster up to 4/7 of the run (difference in the share of the "
-        "final average reward)",
+        "Section 5.2: context-free algorithms converge faster up to 4/7 of the run (ratio of early to final reward: "
+        "context-free minus context-aware)",
         "Section 5.2: 'the context-free algorithms can converge faster than the algorithms with context-awareness "
         "before round n = 4'",
         "faster",
         lambda r, config: share_of_last(r, config, range(1, FIRST + 1)),
         sum(map(learned, CONTEXT_FREE)) / len(CONTEXT_FREE) - sum(map(learned, CONTEXT_AWARE)) / len(CONTEXT_AWARE),
-        f"For each algorithm we average its shares after 1/7, 2/7, ... {FIRST}/7 of the run; {FIRST}/7 of the run "
+        f"For each algorithm we average the ratios after 1/7, 2/7, ... {FIRST}/7 of the run; {FIRST}/7 of the run "
         "corresponds to n = 40,000",
     ),
     free_and_aware(
-        "Section 5.2: context-aware algorithms earn more in the long run (average reward of context-free algorithms "
-        "minus theirs)",
+        "Section 5.2: context-aware algorithms earn more in the long run (average reward of context-free minus "
+        "context-aware algorithms)",
         "Section 5.2: 'the context-aware algorithms … can obtain a higher average reward than other context-free "
         "algorithms in a long term'",
         "below 0",
@@ -514,7 +517,7 @@ ALGORITHMS = (
         "We use the tuned xi = 0.05; the theorem requires xi > 6",
     ),
     everywhere(
-        "Theorem 3: T-PriDO learns with xi > 6, as the theorem requires (ratio of its regret to Random's)",
+        "Theorem 3: T-PriDO learns with xi > 6, as the theorem requires (ratio of T-PriDO's regret to Random's)",
         "",
         "below 1",
         lambda r, world: [ratio_of(r, compared(world, "proofs"), compared(world, "Random"), REGRET)],
@@ -526,14 +529,15 @@ ALGORITHMS = (
         own=True,
     ),
     Claim(
-        "Theorem 3: the first term of its bound is sublinear (exponent of n as printed)",
+        "Theorem 3: the first term of the bound is sublinear (exponent of n as printed)",
         "Abstract: 'Theoretical proofs show that our proposed algorithm can achieve sublinear regret'",
         "below 1",
         lambda r: [first_exponent(dims, 1) for dims in DIMENSIONS],
         below(1),
         tuple(first_exponent(dims, -1) for dims in DIMENSIONS),
         1.0,
-        f"With the opposite sign in the exponent, as in the factor (4 lambda ln n), the exponents are {exponents(-1)}",
+        f"The factor (4 lambda ln n) has the opposite sign in its exponent; with that sign, the exponents of n are "
+        f"{exponents(-1)}",
         OF_DIMENSIONS,
     ),
     Claim(
@@ -548,7 +552,7 @@ ALGORITHMS = (
         tuple(f"{of_dimension}, {side}" for of_dimension in OF_DIMENSIONS for side in ("above p1", "below p1")),
     ),
     Claim(
-        "Remark 1: the first term of the bound has the highest order (its exponent of n minus the third term's)",
+        "Remark 1: the first term of the bound has the highest order (exponent of n minus the third term's exponent)",
         "Remark 1: 'the first term keeps in the highest time order'",
         "highest",
         lambda r: [first_exponent(dims, 1, 0.01) - third_exponent(dims, 0.01) for dims in DIMENSIONS],
@@ -563,7 +567,7 @@ ALGORITHMS = (
         OF_DIMENSIONS,
     ),
     Claim(
-        "Remark 1: the first and second term increase with p (exponent of n at p = p1 + 1 minus exponent at p = p1)",
+        "Remark 1: the first and second terms increase with p (exponent of n at p = p1 + 1 minus exponent at p = p1)",
         "Remark 1: 'if p gets larger, then the first and second term increase'",
         "increase",
         lambda r: [
@@ -616,7 +620,7 @@ def on_grids(statement: str, ours: str) -> Claim:
     """A claim that an algorithm earns more than DSC, for every grid of DSC."""
     levels = {f"level {level}": partial(on_grid, level=level) for level in GRID_LEVELS}
     return everywhere(
-        f"{statement}, whatever the grid (ratio of average rewards, without noise)",
+        f"{statement} for every grid of DSC (ratio of average rewards, without noise)",
         "",
         "above 1",
         lambda r, world: [ratio_of(r, compared(world, ours), config(world), EARNED) for config in levels.values()],
@@ -670,8 +674,8 @@ def graphs(*names: str) -> dict[str, Callable[[Config], Config]]:
 
 NETWORKS = (
     falls(
-        "Figures 8 and 9: regret falls with connectivity (decrease in average regret from one network to a better "
-        "connected one)",
+        "Figures 8 and 9: regret falls with connectivity (average regret on one network minus average regret on "
+        "a better connected one)",
         "Section 5.3: 'T-PriDO will get smaller average regret and cumulative regret if connectivity in the network "
         "increases'",
         "falls",
@@ -683,7 +687,8 @@ NETWORKS = (
         each="on the network '{}'",
     ),
     falls(
-        "Remark 1: regret falls with G_u (decrease in average regret from one network to one with smaller G_u)",
+        "Remark 1: regret is lower if G_u is smaller (average regret on one network minus average regret at a smaller "
+        "G_u)",
         "Remark 1: 'when the connectivity in G(W, E) (i.e., G_u decreases) is improved, the upper expected cumulative "
         "regret will decrease'",
         "falls",
@@ -731,15 +736,15 @@ def accuracy(policy: str, level: float) -> Claim:
     """Table 3: the accuracy of a policy at one epsilon."""
     table = ACCURACY[policy][LEVELS.index(level)]
     return everywhere(
-        f"Table 3: accuracy of {title(policy)} at epsilon = {level:g} (ratio of average rewards with and without "
-        "noise)",
+        f"Table 3: accuracy of {title(policy)} at epsilon = {level:g} rises from {table[0]:.4f} to {table[-1]:.4f} "
+        "(ratio of average rewards with and without noise)",
         f"Table 3: '{title(policy)}' … '{100 * table[0]:.2f}%' … '{100 * table[-1]:.2f}%'",
         f"{table[0]:.4f} to {table[-1]:.4f}",
         lambda r, world: [
             ratio_of(r, private(world, policy, level), private(world, policy, None), at("reward", part))
             for part in range(1, 8)
         ],
-        [rounded(one, 0.0001, "printed to 0.01%") for one in table],
+        [rounded(one, 0.0001, "the paper rounds accuracies to multiples of 0.01%") for one in table],
         table,
         0.0,
         lambda r: (
@@ -751,7 +756,7 @@ def accuracy(policy: str, level: float) -> Claim:
 
 
 def accuracies(results: Results, world: Config, policy: str, level: float, part: int) -> Floats:
-    """Average rewards with noise over average rewards without, by seed."""
+    """The ratio of the average rewards with noise to the average rewards without noise, by seed."""
     noisy, exact = (group_of(results, private(world, policy, one)) for one in (level, None))
     x, y = noisy.paired(exact, at("reward", part))
     return x / y
@@ -813,7 +818,7 @@ def neglected(results: Results) -> str:
 def charge(statement: str, quote: str, config: Callable[[Config], Config], why: str) -> Claim:
     """A claim about the accountant's charge."""
     return everywhere(
-        f"{statement} (largest charge to any agent, divided by epsilon = 2)",
+        f"{statement} (largest epsilon spent by an agent, divided by epsilon = 2)",
         quote,
         "at most 1",
         lambda r, world: [number_of(r, config(world), "charged_over_epsilon")],
@@ -825,16 +830,16 @@ def charge(statement: str, quote: str, config: Callable[[Config], Config], why: 
 
 
 STREAMS = (
-    "A feedback is released in a stream of each agent that asks, and again in streams of the smaller cells and "
-    f"clusters that replace its own; each stream costs epsilon. This is the cost of {NOISY_ROUNDS} rounds; longer runs "
-    "refine cells and clusters further and cost more. We do not count that an agent's decision to ask depends on its "
-    "users' feedback; this costs an unbounded epsilon"
+    "One feedback is released in many streams: in one stream for each agent that asks, and in further streams when the "
+    "feedback's cell or cluster is split into smaller ones. Each stream costs epsilon. The numbers are the cost of "
+    f"{NOISY_ROUNDS} rounds; longer runs split cells and clusters further and cost more. We do not account for an "
+    "agent's decision to ask, which depends on its users' feedback and has unbounded epsilon"
 )
 
 
 def printed_scale() -> list[float]:
-    """The loss of noise of scale ln(T) / epsilon, over epsilon, for two T: a run of the figures here, and one of the
-    paper's runs."""
+    """The privacy loss under noise of scale ln(T) / epsilon, divided by epsilon, for two T: a run of
+    the figures here, and one of the paper's runs."""
     return [
         TreeAggregation(1.0, horizon=length, scale="ln").loss().epsilon for length in (8 * NOISY_ROUNDS, 8 * 70_000)
     ]
@@ -856,7 +861,8 @@ def within_lemma_1(runs: int = 400, rounds: int = 1000, rho: float = 0.1) -> flo
 PRIVACY = (
     *(accuracy(policy, level) for policy, level in EACH),
     everywhere(
-        "Table 3: accuracy rises from n = 10,000 to 70,000 at each epsilon (accuracy at the end minus accuracy at 1/7)",
+        "Table 3: accuracy rises from n = 10,000 to 70,000 at each epsilon (accuracy at the end minus after 1/7 of "
+        "the run)",
         "Table 3: '0.01 … 41.92% … 60.26%'",
         "rises",
         lambda r, world: [
@@ -873,7 +879,7 @@ PRIVACY = (
         OF_EACH,
     ),
     everywhere(
-        "Table 3: DT-PriDO is more accurate than T-PriDO at each epsilon (its accuracy at the end minus T-PriDO's)",
+        "Table 3: DT-PriDO is more accurate than T-PriDO at each epsilon (accuracy at the end: DT-PriDO minus T-PriDO)",
         "Table 3: 'DT-PriDO' … '61.19%' and 'T-PriDO' … '60.26%'",
         "more",
         lambda r, world: [
@@ -888,8 +894,8 @@ PRIVACY = (
     ),
     *(
         falls(
-            f"Figure 10: regret of {title(policy)} falls with epsilon (decrease in average regret from one epsilon to "
-            "a larger one)",
+            f"Figure 10: regret of {title(policy)} falls as epsilon rises (average regret at one epsilon minus average "
+            "regret at a larger one)",
             "Section 5.3: 'As the privacy-preserving level increases (… decreases), each reward sum will be "
             "added more noise, which makes the shared information unreliable'",
             "falls",
@@ -901,8 +907,8 @@ PRIVACY = (
     utility(always=False),
     utility(always=True),
     everywhere(
-        "Remark 1: the exponential mechanism can be neglected (ratio of regret with it at epsilon = 2 to regret "
-        "without it)",
+        "Remark 1: the exponential mechanism can be neglected (ratio of regret with the mechanism at epsilon = 2 to "
+        "regret without it)",
         "Remark 1: 'We can neglect the last term which is the regret by utilizing Exponential mechanism'",
         "about 1",
         lambda r, world: [ratio_of(r, exponential(world), private(world, "TPriDO", None), REGRET)],
@@ -932,7 +938,8 @@ PRIVACY = (
         "counts every selection",
     ),
     Claim(
-        "Theorem 2: noise of scale ln(n) / epsilon makes a stream epsilon-DP (ratio of its privacy loss to epsilon)",
+        "Theorem 2: noise of scale ln(n) / epsilon makes a stream epsilon-DP (ratio of the stream's privacy loss to "
+        "epsilon)",
         "Theorem 2: 'Algorithm 1 can guarantee epsilon-differential privacy for all agents' revenue of rewards'",
         "at most 1",
         lambda r: printed_scale(),
@@ -943,7 +950,7 @@ PRIVACY = (
         (f"{8 * NOISY_ROUNDS:,} values", f"{8 * 70_000:,} values"),
     ),
     Claim(
-        "Lemma 1: the noise of a stream stays within its bound (share of runs in which it does, one agent, n = 1,000, "
+        "Lemma 1: the noise of a stream stays within its bound (share of runs within the bound, one agent, n = 1,000, "
         "rho = 0.1)",
         "Lemma 1: 'the maximum of Laplace noise added to … till round n as … with probability >= 1 - rho'",
         "at least 0.9",
@@ -966,7 +973,7 @@ PRIVACY = (
 
 
 def regrets(results: Results, world: Config, part: int) -> Floats:
-    """The regret of T-PriDO over the regret of DT-PriDO, by seed."""
+    """The ratio of the regret of T-PriDO to the regret of DT-PriDO, by seed."""
     ours, theirs = (group_of(results, growing(world, policy)) for policy in ("TPriDO", "DTPriDO"))
     x, y = ours.paired(theirs, at("regret", part))
     return x / y
@@ -994,8 +1001,8 @@ def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range])
 
 
 def second_term() -> float:
-    """The second term of equation 4 over the second term of equation 1 on a star of `MANY` agents, with |D_G| = 1,
-    G_u = |W| / 2, T-PriDO's constants in our runs, and d_0 = 0."""
+    """The ratio of the second terms of equations 4 and 1 on a star of `MANY` agents, with |D_G| = 1, G_u = |W| / 2,
+    T-PriDO's constants in our runs, and d_0 = 0."""
     gamma, psi = PRESETS["tuned"]["gamma"], TUNED["TPriDO"]["psi"]
     one, many = (2 / (3 * gamma * psi) + 64 * MANY * factor / (3 * gamma**2) for factor in (1, MANY // 2))
     return one / many
@@ -1006,7 +1013,7 @@ GROWTH = (
         "Figure 12: T-PriDO has 1.16, then 1.09 times the regret of DT-PriDO",
         "Section 5.3: 'T-PriDO has a regret gain from 16% to 9% over DT-PriDO on the cumulative regret'",
         "1.16, then 1.09",
-        [rounded(one, 0.01, "printed to 1%") for one in (1.16, 1.09)],
+        [rounded(one, 0.01, "the paper rounds both gains to multiples of 1%") for one in (1.16, 1.09)],
     ),
     later_gain(
         "Figure 12: DT-PriDO has less regret than T-PriDO",
@@ -1015,7 +1022,8 @@ GROWTH = (
         (above(1), above(1)),
     ),
     everywhere(
-        "Figure 12: the gain of DT-PriDO over T-PriDO decreases (ratio of regrets after 1/7 minus ratio at the end)",
+        "Figure 12: the gain of DT-PriDO over T-PriDO decreases (ratio of regrets after 1/7 of the run minus ratio at "
+        "the end)",
         "Section 5.3: 'but the differences between them decrease gradually'",
         "decreases",
         lambda r, world: [statistics.difference(regrets(r, world, 1), regrets(r, world, 7))],
@@ -1024,8 +1032,8 @@ GROWTH = (
         0.0,
     ),
     everywhere(
-        "Figure 13: average regret rises when items arrive, and then falls (rise from 4/7 to 5/7, fall from 6/7 to the "
-        "end)",
+        "Figure 13: average regret rises when items arrive, and then falls (rise from 4/7 to 5/7 of the run, fall "
+        "from 6/7 to the end)",
         "Section 5.3: 'the average regret of our proposal increases at round … but it begins to decrease quickly "
         "after round n = 6 x 10^5'",
         "rises, then falls",
@@ -1071,7 +1079,8 @@ def thresholds(*levels: float) -> dict[str, Callable[[Config], Config]]:
 
 THRESHOLD_CLAIMS = (
     falls(
-        "Figure 14: regret falls as NT rises (decrease in average regret from one NT to a larger one)",
+        "Figure 14: regret falls as the threshold NT rises (average regret at one NT minus average regret at a larger "
+        "NT)",
         "Section 5.3: 'average regret is proportional to the value of NT inversely'",
         "falls",
         thresholds(*THRESHOLDS),
@@ -1081,8 +1090,8 @@ THRESHOLD_CLAIMS = (
         ),
     ),
     falls(
-        "Section 5.3: the higher NT is, the more agents communicate (decrease in the share of rounds with an answer "
-        "from one NT to a smaller one)",
+        "Section 5.3: agents communicate more at a higher threshold NT (share of rounds with an answer: higher NT "
+        "minus lower NT)",
         "Section 5.3: 'the higher NT is, more frequent the communications are'",
         "rises with NT",
         thresholds(*THRESHOLDS[::-1]),

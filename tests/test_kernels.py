@@ -50,6 +50,19 @@ def test_code_is_kept_and_loaded_without_numba(tmp_path: Path) -> None:
     assert (made, numba, uncompiled, said) == ("False", "False", first, "")
 
 
+def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
+    environment = os.environ | {"TACITURN_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", PLAYED.format("0")]
+    some = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    printed, said = zip(*(one.communicate() for one in some), strict=True)
+    assert "".join(said).count("compiling") == 1
+    assert len({text.split(maxsplit=2)[2] for text in printed}) == 1
+    assert [text.split()[0] for text in printed] == ["True", "True"]
+
+
 @pytest.mark.parametrize("world", [world.name for world in envs.WORLDS])
 def test_no_world_counts_references(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where functions copy or reduce arrays, Numba counts references: that takes twice as long to compile, and all of

@@ -102,10 +102,10 @@ Deviations from the paper
     'log(T) = 4' (section VII-A2) implies 10^4 and a common logarithm; the default is 10^5.
 
     Errors in the paper: the agents of case 2 in Table II add up to 110; by the proof of Theorem 4 a round costs less in
-    case 3 than in cases 1 and 2 (Figure 11 shows this only for costs by the bound of Theorem 3); epsilon = 1 is 'the
-    non-private case' for the regret, but messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and Table I
-    (lambda_2 of the Laplacian) contain algebraic slips; R = 4 and R = 5 give the same results (Figure 6) only if the
-    smallest gap is larger than for 100 uniform arms.
+    case 3 than in cases 1 and 2, and Figure 11 shows this only because its costs are the bound of Theorem 3; epsilon =
+    1 is 'the non-private case' for the regret, but messages are M epsilon-DP; Remark 2, Corollary 1, equation 22 and
+    Table I (lambda_2 of the Laplacian) contain algebraic slips; R = 4 and R = 5 give the same results (Figure 6) only
+    if the smallest gap is larger than for 100 uniform arms.
 
 Registered configurations
     None in Gymnasium, which has single-agent environments only; in PettingZoo `taciturn/FederatedBandit-v0`: M = 50, K

@@ -34,8 +34,8 @@ Info
 
 Privacy channels
     `update` (observer server, unit user): a client's trained parameters minus the server's, a vector in R^D. The
-    updates of a round are sent when it closes. If the run ends during a round, the updates received in it are sent
-    then; only a mechanism that releases averages sends nothing of an incomplete round. Under such a mechanism the
+    updates of a round are sent when it closes. If the run ends during a round, its updates are sent then, except under
+    a mechanism that releases averages, which releases nothing of an incomplete round. Under such a mechanism the
     observer is any reader of the server's parameters, and reads averages. With equal weights the observer does not
     learn which clients are included; these are a random sample, since all clients' times are identically distributed.
     Sensitivity: 2 `clip_norm` in the Euclidean norm; without clipping it is unbounded, and no mechanism is allowed. A

@@ -59,9 +59,9 @@ Privacy channels
       noise of scale 1/epsilon once. This is less noise if requests are rare.
     - `counts` (stream, to neighbours): numbers of feedbacks, released with the sums. They follow from the shown items.
       The paper adds no noise; the accountant then reports no protection (inf). `TreeAggregation` or `Blocks` add noise,
-      and are charged as on `statistics`; a stream then has one entry for each round, with or without a visit. Visits
-      stay unprotected: moving a visit to another cell or cluster changes two streams on each channel, and requests may
-      depend on shown items.
+      and are charged as on `statistics`; a stream then has one entry for each round, even if the round's visit is
+      elsewhere. Visits stay unprotected: moving a visit to another cell or cluster changes two streams on each channel,
+      and requests may depend on shown items.
     - `selection` (scores, public): the item shown. `Exponential` selects by the scores that a policy passes through
       `select`. Where it is installed, items shown without `select` are charged as infinite.
 

@@ -92,9 +92,9 @@ Deviations from the paper
       without an option.
     - `copies` and `walk_length` replace the paper's constants g, h, sigma and L = O(log N). The paper does not say
       which L its simulations used.
-    - A step counts even if the walk does not move. A round lasts until all copies have arrived, which the paper bounds
-      by O(log^2 N) slots with high probability only; copies that arrive in the same slot are queued in random order.
-      Queues delay copies but do not change where they end, so `congestion` matters only with `slots`.
+    - A step in which a walk stays where it is counts towards L. A round lasts until all copies have arrived, which the
+      paper bounds by O(log^2 N) slots with high probability only; copies that arrive in the same slot are queued in
+      random order. Queues delay copies but do not change where they end, so `congestion` matters only with `slots`.
     - On a complete graph the end of a walk is drawn from its closed-form distribution, elsewhere step by step.
     - An agent's own copies count if they end with it, as in section 4.2.
     - The initial preferences are even if K divides N, and nearly so otherwise.

@@ -103,6 +103,19 @@ def own(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
+def waiting(file: Path) -> Iterator[None]:
+    """Wait until no other process or thread is in this context with the same file. Systems without locks, and folders
+    that cannot be written to, do not wait."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stream = held.enter_context(file.open("ab"))
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder and keep other processes from writing to it. The system releases the lock of a process that has
     ended; nothing is locked on systems without locks.

@@ -125,7 +125,9 @@ def stored_hours(study: "Study") -> float:
     return sum(float(one.wall_seconds.sum()) for one in unpacked(file).results) / 3600 if file else 0.0
 
 
-Yes = Annotated[bool, Option("--yes", help="Skip the confirmation that is asked if neither names nor --out are given.")]
+Yes = Annotated[
+    bool, Option("--yes", help="Skip the confirmation that is asked if neither a study (or figure) nor --out is given.")
+]
 
 
 @with_options_of(run_studies)

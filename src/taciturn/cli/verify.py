@@ -41,7 +41,7 @@ def verify(
 ) -> None:
     """Re-run a random sample of the stored results, with their own seeds and with fresh ones.
 
-    With its own seed a cell should give the same counts, and the same real numbers up to the study's tolerance. With
+    With its own seed a cell should reproduce integers exactly, and real numbers up to the study's tolerance. With
     fresh seeds, its score should lie within the range of the stored scores about as often as expected by chance. A
     difference is reported together with the processor that computed the stored numbers.
     """

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from taciturn import files
 from taciturn.compiling import counter_streams, kernels
 from taciturn.compiling.tables import layout_of
 from taciturn.current_folder import numba
@@ -283,15 +284,18 @@ def callees(
 def compiled(loop: Any, functions: Mapping[str, Any], given: Any, world: str = "") -> kernels.Loop | None:
     """A loop with these functions of an environment, compiled for the type of `given`.
 
-    It is loaded if an earlier process compiled it. Otherwise it is compiled, after a log message that names the
-    `world`; if `world` is empty, the result is None instead.
+    It is loaded if another process compiled it, or is compiling it now. Otherwise it is compiled, after a log message
+    that names the `world`; if `world` is empty, the result is None instead.
     """
     layout = layout_of(given)
     text = repr((described(loop, functions, {}), layout))
     kernel = kernels.loaded(text)
     if kernel is None and world:
-        kernels.announce(world)
-        kernel = built(text, loop, functions, layout)
+        with files.waiting(kernels.file_of(text).with_suffix(".lock")):
+            kernel = kernels.loaded(text)
+            if kernel is None:
+                kernels.announce(world)
+                kernel = built(text, loop, functions, layout)
     return None if kernel is None else kernels.Loop(kernel)
 
 

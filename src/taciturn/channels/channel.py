@@ -40,8 +40,7 @@ class Channel:
         additive: whether only mechanisms that add fresh noise to numbers fit.
         counted: whether the receiver only adds up the messages of all senders, who all send at all times; mechanisms
             with shuffled messages then fit (`Mechanism.shuffles`).
-        averaged: whether the receivers, all senders, only read the average of the messages sent at one time; mechanisms
-            that release averages then fit (`Mechanism.averages`).
+        averaged: whether all senders read only the average of a time's messages; mechanisms with `averages` then fit.
         agents_decide: whether agents decide when they send. `silence_leaks` is then true, unless their policy declares
             a public schedule (`Population.played_by`).
         given: a description of the part that is equal in two adjacent environments although it may depend on the event,

@@ -197,7 +197,10 @@ def overview(papers: dict[str, list[Evaluated]]) -> str:
 
 def details(evaluated: list[Evaluated]) -> str:
     """What stands behind the verdicts on a paper's claims."""
-    parts = [f"# {stored_verdicts.paper_of(evaluated[0].study)}: the claims\n\n{verdict_note(evaluated)}\n"]
+    study = evaluated[0].study
+    parts = [f"# {stored_verdicts.paper_of(study)}: the claims\n\n{verdict_note(evaluated)}\n"]
+    if environments := getattr(study, "environments", ""):
+        parts.append(f"{environments}\n")
     for one in evaluated:
         parts.append(f"## {one.study.title}\n")
         for own in (False, True):

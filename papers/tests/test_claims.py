@@ -432,7 +432,7 @@ def test_verdicts_hold_together() -> None:
     assert [v.verdict for v in verdicts([claim(close)], none)] == [AGREES]
     together = verdicts([claim(close)] * 10, none)
     assert {v.verdict for v in together} == {UNDECIDED}
-    assert "Tested alone the verdict is 'agrees'" in together[0].reason
+    assert "Without the correction for multiple tests the verdict is 'agrees'" in together[0].reason
     assert [v.verdict for v in verdicts([claim(close), *[claim(clear)] * 9], none)] == [AGREES] * 10
     assert statistics.mean(noise).high == half
 

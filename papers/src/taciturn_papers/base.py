@@ -14,13 +14,15 @@ class PaperStudy(Study):
 
     `configs` are the configurations of the figures; a study with other configurations in quick runs overrides
     `settings`. `seeds` and `runs` hold two numbers each, for quick and for full runs. If `runs` is given, every
-    configuration gets it as the entry "runs".
+    configuration gets it as the entry "runs". The page of a paper's claims begins with the `environments` of its first
+    study.
     """
 
     configs: ClassVar[tuple[Config, ...]]
     seeds: ClassVar[tuple[int, int]] = (5, 20)
     runs: ClassVar[tuple[int, int] | None] = None
     claims: ClassVar[Sequence[Claim]] = ()
+    environments: ClassVar[str] = ""
 
     def settings(self, quick: bool) -> list[Config]:
         """The configurations of the figures, without "runs"."""

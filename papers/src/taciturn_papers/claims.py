@@ -222,7 +222,7 @@ def _reason(claim: Claim, results: Results, numbers: Sequence[Estimate], verdict
         return str(claim.explanation) if claim.measure is None else "not run in full"
     lack = ""
     if verdict != alone:
-        lack = f"Tested alone the verdict is '{alone}'; after the correction for multiple tests it is '{verdict}'"
+        lack = f"Without the correction for multiple tests the verdict is '{alone}'; with it, '{verdict}'"
     elif verdict == UNDECIDED:
         lack = "Too few seeds: the interval does not decide"
     why = claim.explain(results)

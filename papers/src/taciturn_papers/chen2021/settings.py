@@ -53,5 +53,5 @@ def small_gap_variants(gap: float) -> dict[str, Config]:
         "the other options equally bad": ppcl(equal, horizon=LONG),
         "no threshold": ppcl(steps, horizon=LONG, alpha=1.0),
         "no threshold, no noise": ppcl(steps, epsilon=None, horizon=LONG, alpha=1.0),
-        "no threshold, no noise, the others equally bad": ppcl(equal, epsilon=None, horizon=LONG, alpha=1.0),
+        "no threshold, no noise, the other options equally bad": ppcl(equal, epsilon=None, horizon=LONG, alpha=1.0),
     }

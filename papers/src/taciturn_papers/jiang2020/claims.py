@@ -787,8 +787,7 @@ PARETO = (
             read(46.56, 10, "90% of the means of 100 rounds lie between 39 and 59 s"),
         ),
         f"the exact mean for k=100 is at least {slowest_pareto_round():.2f} s (broadcast, slowest of 100 clients and "
-        "one "
-        "upload); the time has infinite variance",
+        "one upload); the time has infinite variance",
     ),
     reduction(
         "3.5",
@@ -820,8 +819,8 @@ PARETO = (
         above(1),
         1.045,
         1.0,
-        "with heavy tails, ten updates arrive almost together, so there is little to decide. Thresholds solved for "
-        "memoryless times stop too early if the remaining wait shrinks as time passes",
+        "with heavy tails, ten updates arrive almost together, so there is little to decide. The remaining wait "
+        "for the tenth update shrinks as time passes, so thresholds solved for memoryless times stop too early",
         ("the paper's rule", "the rule solved for geometric times"),
         own=True,
     ),

@@ -336,7 +336,8 @@ ROUND_LIMITS = (
         tuple(name for name, _ in BY_HORIZON),
     ),
     Claim(
-        "Section VII-A2: log(T), about 4, rounds eliminate all suboptimal arms (number of rounds played, T = 10^4)",
+        "Section VII-A2: all suboptimal arms are eliminated after log(T), about 4, rounds (number of rounds played, "
+        "T = 10^4)",
         "Section VII-A2: 'we need about … communication rounds before eliminating all suboptimal arms'",
         "log(T), about 4",
         lambda r: number_of(r, FREE_ROUNDS, "rounds"),
@@ -624,8 +625,8 @@ DIAMETER = 5  # of the 4-regular graph of `second_eigenvalues`; a constant, beca
 TABLE_1 = {"star": 2.0 * (AGENTS - 1), "ring": AGENTS**2 / 2, "complete": AGENTS * (AGENTS - 1) / 2}
 GRAPHS = (
     Claim(
-        "Figure 10: star and complete graph have the smallest regret, the ring the largest (differences in regret "
-        "while agents wait for messages)",
+        "Figure 10: star and complete graph have the smallest regret, the ring the largest (waiting regret: "
+        "one graph minus another)",
         "Section VII-B1: 'the Star and Fully-connected graph achieve the smallest regrets while the Ring graph incurs "
         "larger regret'",
         "larger",
@@ -666,8 +667,8 @@ GRAPHS = (
         NAMES,
     ),
     Claim(
-        "Theorem 3: waiting adds at most 2 M (d_G - 1)(1 - Delta) to the regret (ratio of the ring's addition to the "
-        "bound, means on a grid)",
+        "Theorem 3: waiting adds at most 2 M (d_G - 1)(1 - Delta) to the regret (ratio of the ring's waiting regret to "
+        "this bound, means on a grid)",
         "Equation (29): '= 2M(d_G-1)(1-Δ)'",
         "at most 1",
         lambda r: mean(group_of(r, on_graph("ring", "grid")).metrics[WAITING] / (2 * SLOTS * 0.99)),
@@ -791,8 +792,8 @@ def why_similar(results: Results) -> str:
     """The regrets of the cases by the formulas."""
     formula = listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
     return (
-        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret; where no agent waits, "
-        "the structures do not differ"
+        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret. No agent waits in "
+        "these cases, so with 100 agents all have the same regret"
     )
 
 
@@ -872,13 +873,14 @@ COMPONENTS = (
         0.5,
         with_every_edge(
             over_the_star,
-            "in a star, as in a complete graph, every agent is one hop from the sink, so both send as many messages",
+            "in a star, as in a complete graph, every agent is one hop from the sink, so both send the same number of "
+            "messages",
         ),
         ("case 1", "case 4"),
     ),
     Claim(
-        "Figure 11: hybrid cases 1 and 5 cost less than cases 6 (server) and 3 (one graph) (ratio of their costs to "
-        "the more expensive hybrid's)",
+        "Figure 11: hybrid cases 1 and 5 cost less than cases 6 (server) and 3 (one graph) (ratio of costs: case 6 or "
+        "3 to the costlier hybrid case)",
         "Section VII-C1: 'the hybrid structure significantly reduces the communication cost compared with the "
         "centralized setting (case 6) or the fully-decentralized setting(case 3)'",
         "significantly less",
@@ -906,7 +908,7 @@ COMPONENTS = (
         settings.TABLE_2,
     ),
     Claim(
-        "Theorem 4: waiting adds at most M max{d - 1} to the regret (ratio of the addition per agent to max{d - 1})",
+        "Theorem 4: waiting adds at most M max{d - 1} to the regret (ratio of waiting regret per agent to max{d - 1})",
         "Theorem 4: 'incurs regret … upper bounded by O(max{…}) + M max_q{d_G^q - 1}'",
         "at most 1",
         theorem_4_waiting,
@@ -974,9 +976,10 @@ def why_above(results: Results) -> str:
             f"no agent waits, and the regret is {regret}"
         )
     less = (
-        "Waiting also leaves less time to explore near-optimal arms, so the total regrets exceed the server's by less"
+        "Agents that wait pull near-optimal arms less often to explore, which saves some regret: the total regret "
+        "exceeds the server's by less than the regret while waiting"
     )
-    return f"{'. '.join(parts)}. {less} than the regret while waiting"
+    return f"{'. '.join(parts)}. {less}"
 
 
 def slightly(results: Results) -> Numbers:
@@ -1022,15 +1025,16 @@ HETEROGENEOUS = (
         ("increase", "share"),
     ),
     Claim(
-        "Corollary 3: CDP-MAB has R_C(T) regret with heterogeneous rewards (ratio of the regret to the prediction "
-        "for mean rewards)",
+        "Corollary 3: CDP-MAB has R_C(T) regret with heterogeneous rewards (ratio of the regret to the regret "
+        "predicted from means over agents)",
         "Corollary 3: 'Our CDP-MAB can achieve R_C(T) regret'",
         "1",
         lambda r: mean(group_of(r, SERVER).metrics[REGRET] / expected(SERVER, 100)["regret"]),
         alike(1, 0.1, "'can achieve'"),
         1.0,
         3.0,
-        f"the prediction, {PREDICTED}, is averaged over 100 drawn instances",
+        f"the predicted regret is the average over 100 drawn instances, {PREDICTED} and each arm's mean reward "
+        "averaged over the agents",
     ),
     Claim(
         "Corollary 3: heterogeneous rewards add O(M (d - 1) log T) (ratio of waiting regret per agent to (d - 1) log "

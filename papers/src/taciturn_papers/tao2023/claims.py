@@ -79,11 +79,12 @@ def checked(results: Results, chosen: Sequence[Setting]) -> str:
         group = setting.find(results, SHARES)
         computed = "not run" if group is None else format(group.mean("regret"), ".3f")
         lifted, _ = lift(ordered_means(m), sigma(epsilon, n / 2, copies_of_paper(n, growth) / 2))
-        texts.append(f"{name}: {computed}, {settings.uniform_regret(m):.3f} and {lifted:.2f}".removeprefix(": "))
+        each = f"{name}: " if name else "They are "
+        texts.append(f"{each}{computed}, {settings.uniform_regret(m):.3f} and {lifted:.2f}")
     return (
-        f"we list the regret of the {SHARES} (a recursion of the options' shares; no agents are simulated), the regret "
-        "without learning, and the sum of the inferior options' shares that noise alone would sustain (from about 1 on "
-        f"no option can lead): {'; '.join(texts)}"
+        f"three numbers follow{' for each case' * (len(chosen) > 1)}: the regret of the {SHARES} (a recursion of the "
+        "options' shares, without simulated agents); the regret without learning; and the total share that noise alone "
+        f"would give the inferior options (if it is about 1 or more, no option can lead). {'; '.join(texts)}"
     )
 
 
@@ -122,8 +123,9 @@ def larger(claim: str, quote: str, words: str, *pairs: tuple[Setting, Setting]) 
             shares = [found(results, s).mean("regret") / settings.uniform_regret(s.m) for s in (one, other)]
             texts.append(f"{name}: {computed}, {idle(one, other):+.3f}, {shares[0]:.2f} and {shares[1]:.2f}")
         return (
-            f"we list the difference in the {SHARES}, the difference without learning, and, in each of the two "
-            f"settings, the ratio of the regret to the regret without learning: {'; '.join(texts)}"
+            f"four numbers follow for each case: the difference of the regrets in the {SHARES}; the difference of the "
+            "regrets without learning; and, for each of the two settings, the ratio of its regret to the regret "
+            f"without learning. {'; '.join(texts)}"
         )
 
     return Claim(
@@ -177,7 +179,7 @@ def mixing_growth(kind: str, sizes: tuple[int, int] = (65, 257)) -> float:
 
 
 def required(results: Results) -> Numbers:
-    """The ratios of Theorem 5.2's requirements to the values in the simulations: rounds, and log10 of g(N) / ln N."""
+    """The ratios of Theorem 5.2's requirements to the values in the simulations: rounds, and log10(g(N) / ln N)."""
     asked = theorem(20, 1.0, 10_000)
     return [asked["rounds"] / ROUNDS, asked["log10_copies"] / math.log10(math.log(10_000))]
 
@@ -274,8 +276,8 @@ THEORY = (
         domain,
     ),
     Claim(
-        "Theorem 5.2 explains the simulations (rounds, and log10 of g(N) / ln N: ratio of the required to the "
-        "simulated value, M = 20, g = ln² N)",
+        "Theorem 5.2 explains the simulations (ratios of required to simulated values: rounds, and log10(g(N) / ln N); "
+        "M = 20, g = ln² N)",
         "Section 6.1: 'consistent with Theorem 5.2, if we gradually increase N … such that N is sufficiently large "
         "with respect to M, ε and δ'",
         "consistent",
@@ -284,7 +286,7 @@ THEORY = (
         (1.0, 1.0),
         2.0,
         "the simulations have 10,000 rounds and N = 10,000",
-        ("rounds", "log10 of g(N) / ln N"),
+        ("rounds", "log10(g(N) / ln N)"),
     ),
     Claim(
         "Equation (36): without noise and for infinite N regret is at most 3 delta (ratio of equation 34's regret to 3 "
@@ -591,7 +593,7 @@ def learns(epsilon: float | None) -> Claim:
         computed = found(results, setting, SHARES).mean("regret")
         return (
             f"the regret is {chance:.3f} without learning, {computed:.3f} in the {SHARES} and {limit:.3f} by equation "
-            f"34. The sum of the inferior options' shares that noise alone would sustain is {lifted:.2f}"
+            f"34. Noise alone would give the inferior options a total share of {lifted:.2f}"
         )
 
     return Claim(

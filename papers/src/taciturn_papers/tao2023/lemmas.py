@@ -31,7 +31,7 @@ CLAIMED = {
     "5.3": "the numbers of adopters are within a factor 1 + 6 delta'' of their mean given the estimates",
     "5.4": "there are enough adopters, and enough of every option",
     "5.5": "an agent receives between 3 (1 - beta)/32 and 15/8 times h g(N) copies",
-    "5.6": "the ratio of an agent's expected share of copies to all agents' share is between xi_0 and xi_1",
+    "5.6": "an option's expected share of an agent's copies is xi_0 to xi_1 times its share of all copies",
     "5.7": "xi_0 and xi_1 are within sqrt(5 ln N / N) of 1",
     "5.8": "the mean estimate is close to the popularity",
     "5.9": "the mean estimate is within a factor 1 + 2 delta_Q of the popularity",

@@ -36,8 +36,8 @@ READINGS: tuple[tuple[str, Config], ...] = (
     ("one estimate for all agents", {"estimate": "shared"}),
     ("fresh noise per copy", {"noise": "per_token"}),
     ("fresh noise per copy, one estimate for all agents", {"noise": "per_token", "estimate": "shared"}),
-    ("10 rounds pooled", {"pool": 10}),
-    ("100 rounds pooled", {"pool": 100}),
+    ("estimates from the copies of 10 rounds", {"pool": 10}),
+    ("estimates from the copies of 100 rounds", {"pool": 100}),
 )
 
 

@@ -627,7 +627,10 @@ def on_grids(statement: str, ours: str) -> Claim:
         above(1),
         1.05,
         1.0,
-        lambda r: f"The average rewards {IN_ORDER} are {values(r, {**among((ours,)), **levels})}",
+        lambda r: (
+            "A grid of level l divides each dimension of the contexts into 2^l parts; level 0 is a single cell. The "
+            f"average rewards {IN_ORDER} are {values(r, {**among((ours,)), **levels})}"
+        ),
         tuple(levels),
         own=True,
     )

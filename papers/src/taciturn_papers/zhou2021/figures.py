@@ -24,6 +24,11 @@ class Recommendations(PaperStudy):
     score = Score("regret", higher_is_better=False, label="average regret")
     facets = ("env_params.family", "env_params.context_dim")
     seeds = (3, 10)
+    environments = (
+        "We run five environments. The mean reward has one peak ('peak'), has four bumps of different heights "
+        "('bumps'), or is linear in the context and in the item ('linear'); contexts have d = 2 dimensions. In the "
+        "other two environments the mean reward has one peak, and contexts have d = 3 or d = 9 dimensions."
+    )
     quick_rounds: ClassVar[int] = 70
 
     def settings(self, quick: bool) -> list[Config]:

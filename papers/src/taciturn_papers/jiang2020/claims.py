@@ -819,8 +819,8 @@ PARETO = (
         above(1),
         1.045,
         1.0,
-        "with heavy tails, ten updates arrive almost together, so there is little to decide. The remaining wait "
-        "for the tenth update shrinks as time passes, so thresholds solved for memoryless times stop too early",
+        "with heavy tails, ten updates arrive almost together, so there is little to decide. If the remaining "
+        "wait for the tenth update shrinks as time passes, thresholds solved for memoryless times stop too early",
         ("the paper's rule", "the rule solved for geometric times"),
         own=True,
     ),

@@ -261,6 +261,8 @@ class Canvas:
             self.write(
                 self.x(score), top + 26, score_text(score).replace(".00", "").replace("0.50", "0.5"), ha="center"
             )
+        if not self.narrow:
+            self.write(2, top + 26, "score")
         self.write(self.x(0), top + 10, "no communication", ha="center", fontsize=self.font - 1)
         self.write(self.right + 2, top + 10, "full information", ha="right", fontsize=self.font - 1)
         if not self.narrow and self.named:

@@ -137,8 +137,8 @@ def fronts(some: Sequence[Board]) -> str:
         result.append(f"{capital(world_title(board.task.env))} with {agents} {unit}: {listed(texts)}.")
     if result:
         first = (
-            "Each line lists the Pareto-optimal agents with a score of at least 0: no other agent scores as much with "
-            "fewer messages."
+            "Each line lists the Pareto-optimal agents with a score of at least 0: no other agent scores more with as "
+            "many messages or fewer."
         )
         result.insert(0, first)
     return answer("How does the score grow with the number of messages in a run, without privacy?", result)

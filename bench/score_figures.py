@@ -12,6 +12,7 @@ from taciturn.bench.study import Plot
 from taciturn.bench.tables import listed
 from taciturn.bench.tasks import (
     AS_TRAINED,
+    BENCHMARKS,
     BUDGETS,
     CLASSIC,
     LEARNED,
@@ -71,13 +72,14 @@ class Best(NamedTuple):
 
 class Row(NamedTuple):
     """An environment: its title and size, whether it is a control, the best agent of each kind without privacy, and of
-    all kinds (or yours) under each budget."""
+    all kinds (or yours) under each budget, and whether its agents share anything."""
 
     world: str
     size: str
     control: bool
     kinds: list[Best]
     budgets: dict[float | str, Best]
+    shared: bool = True
 
     @property
     def order(self) -> tuple[bool, bool, float]:
@@ -109,7 +111,8 @@ def row_of(boards: Sequence[Board], board: Board) -> Row:
     number, what = size_of(board.task)
     best_at = {budget: one for budget, one in found.items() if one is not None}
     size = f"{number} {what}{', control' * board.task.control}"
-    return Row(world_title(board.task.env), size, bool(board.task.control), kinds, best_at)
+    shared = BENCHMARKS[board.task.env].budgets is not None
+    return Row(world_title(board.task.env), size, bool(board.task.control), kinds, best_at, shared)
 
 
 def score_text(score: float) -> str:
@@ -135,8 +138,8 @@ def overview(boards: Sequence[Board], known: Sequence[Board], name: str, seeds: 
             f"Its marker is the score at epsilon = {smallest}. Ticks show the scores without a budget{others}. "
             f"{COVERAGE_NOTE} "
         )
-    if any(map(private, rows)) and not all(map(private, rows)):
-        unshared = [row.world for row in rows if not private(row)]
+    unshared = [row.world for row in rows if not row.shared]
+    if unshared and any(map(private, rows)):
         caption += f"Agents share nothing in {listed(unshared)}, so there is no budget. "
     controls = list(dict.fromkeys(world_title(board.task.env) for board in known if board.task.control))
     caption += f"Controls, which do not count in the comparison of agents: {listed(controls)}. " * bool(controls)
@@ -289,7 +292,7 @@ class Canvas:
                 x = self.right + (12 if budget == NO_BUDGET_LIMIT else 166)
                 self.mark(x, top + 16, best.part, filled=best.gains, size=7)
                 self.write(x + 9, top + 16, words)
-            if self.named and self.private and not private(row):
+            if self.named and self.private and not row.shared:
                 self.write(self.right + 175, top + 16, "nothing is shared")
         for score in (FLOOR, -0.5, 0.0, 0.5, 1.0):
             strong = score in (0.0, 1.0)

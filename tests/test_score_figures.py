@@ -137,6 +137,26 @@ def test_learners_of_too_few_trainings_are_marked(rows: list[Row]) -> None:
     assert words[0] - words[1] == {"too few trainings to be best"}
 
 
+def test_only_agents_that_share_nothing_are_said_to(rows: list[Row]) -> None:
+    assert [row.world for row in rows if not row.shared] == ["round stopping"]
+    private_row = next(row for row in rows if private(row))
+    for shared, told in ((True, 0), (False, 1)):  # an environment that was played without budgets only
+        other = private_row._replace(budgets={NO_BUDGET_LIMIT: private_row.budgets[NO_BUDGET_LIMIT]}, shared=shared)
+        ax = Canvas([private_row, other], narrow=False, named=True).draw().axes[0]
+        assert [text.get_text() for text in ax.texts].count("nothing is shared") == told
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_agents_that_do_not_gain_are_hollow_beside_their_names(rows: list[Row], narrow: bool) -> None:
+    row = next(row for row in rows if private(row))
+    counts = []
+    for gains in (True, False):
+        best = {budget: one._replace(gains=gains) for budget, one in row.budgets.items()}
+        ax = Canvas([row._replace(kinds=[], budgets=best)], narrow=narrow, named=True).draw().axes[0]
+        counts.append(sum(line.get_markerfacecolor() == "none" for line in ax.lines))
+    assert counts[1] - counts[0] == 3  # at the end of the line, and in both columns
+
+
 def test_few_trainings_are_those_of_the_stored_results(some: list[Board], rows: list[Row]) -> None:
     """A learner needs six trainings, three to choose it and three to evaluate it; and a mean above 0 needs as many as
     put its interval above 0."""

@@ -132,10 +132,11 @@ def survives() -> str:
 def short_of_learning() -> str:
     """Where learning beats the paper's best algorithm, and where it does not, in a sentence."""
     _, results, _ = stored("agents")
-    parts, trainings = dict[str, list[str]](), set[int]()
+    parts, trainings, scores = dict[str, list[str]](), set[int](), list[float]()
     for board, one, word in compared(results).values():
         parts.setdefault(word, []).append(f"{world_title(board.task.env)} ({one.lead.value:+.2f})")
         trainings.add(one.leads.size)
+        scores += [score.value] if (score := board.score(one.rival)) is not None else []
     counts = " or ".join(map(str, sorted(trainings)))
     begin = f"Without privacy, trained agents ({counts} trainings each) score "
     words = {
@@ -144,7 +145,7 @@ def short_of_learning() -> str:
         OPEN: "neither significantly higher nor lower in",
     }
     told = "; ".join(f"{word} {listed(parts[key])}" for key, word in words.items() if key in parts)
-    return f"{begin}{told}; some algorithms score far below 0"
+    return f"{begin}{told}; these algorithms score {min(scores):.2f} to {max(scores):.2f}"
 
 
 def fast() -> str:

@@ -20,6 +20,7 @@ from taciturn.policies import (
     ThompsonSampling,
 )
 from taciturn.policies.classic.cooperative_bandits import divided
+from taciturn.policies.designed.federated_bandit import least_pulled
 from taciturn.policies.families.bandit_indices import kl_upper_bound
 from taciturn.wrappers import Laplace, Privatize
 
@@ -237,6 +238,28 @@ def test_each_agent_pulls_one_arm_throughout_a_batch() -> None:
     for start, end in ((0, 4), (4, 12), (12, 28), (28, 60)):
         assert (arms[start:end] == arms[start]).all()
     assert (arms[28] != arms[0]).any()
+
+
+def test_an_arm_goes_to_those_who_have_pulled_it_least() -> None:
+    """One agent for arm 0, three for arm 1: arm 0 goes to agent 3, who has never pulled it, and arm 1 to the others."""
+    pulls = np.array([[[4.0, 9, 4, 0], [0, 0, 0, 9]]])
+    chosen, order = np.array([[1, 0, 1, 1]]), np.array([2, 0, 3, 1])
+    np.testing.assert_array_equal(least_pulled(chosen, pulls, order), [[1, 1, 1, 0]])
+    # Agents 0 and 2 have pulled arm 0 as often as each other, and 2 comes first in the order.
+    pulls[0, 0, 3] = 5
+    np.testing.assert_array_equal(least_pulled(chosen, pulls, order), [[1, 1, 0, 1]])
+
+
+def test_arms_are_assigned_as_often_as_chosen() -> None:
+    rng = np.random.default_rng(0)
+    chosen, pulls = rng.integers(5, size=(200, 8)), rng.integers(4, size=(200, 5, 8)).astype(float)
+    found = least_pulled(chosen, pulls, rng.permutation(8))
+    np.testing.assert_array_equal(np.sort(found, 1), np.sort(chosen, 1))
+    first = np.array([np.argmin(np.where(one, one, 9)) for one in (chosen[..., None] == np.arange(5)).sum(1)])
+    rows = np.arange(200)
+    mine = np.where(found == first[:, None], pulls[rows, first], -1).max(1)
+    others = np.where(found != first[:, None], pulls[rows, first], 9).min(1)
+    assert (mine <= others).all()
 
 
 def test_reports_of_batches() -> None:

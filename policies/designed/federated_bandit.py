@@ -166,8 +166,12 @@ class DividedPlan(Policy):
     first batch the arms are dealt out evenly (an agent gets several if there are fewer agents than arms). Later the
     agents choose one after another by the index of `CentralisedKLUCB`, computed from the broadcasts alone; a choice of
     an arm counts for the pulls that its message will be worth. So the schedule is public, each reward enters one mean,
-    and a whole run costs an agent no more than one message. The order of choice is a permutation of the agents that
-    follows from the number of the batch, so separate agents need no shared seed.
+    and a whole run costs an agent no more than one message.
+
+    Whoever has pulled an arm least pulls it next, and arms that few agents pull are assigned first. A report is the
+    mean of all pulls of its sender, so a sender's first report is independent of all others. Later ones repeat its
+    earlier noise, and an average over senders with unequal numbers of pulls loses information. Ties are broken by a
+    permutation of the agents that follows from the number of the batch, so separate agents need no shared seed.
 
     In round r the m agents of a set S_r report an arm, and the average is
 
@@ -303,9 +307,8 @@ class DividedPlan(Policy):
             hits, counts = self._estimate(rows, batch)
             worth, left = length * REWARD_VARIANCE / (REWARD_VARIANCE + noise / length), self._horizon - time
             chosen = self._divide(counts, hits, np.full((rows.size, 1), left * self._agents), worth)
-            # The assignment changes from batch to batch, so each arm is reported by many agents.
             order = np.random.default_rng(batch).permutation(self._agents)
-            plan = np.repeat(chosen[:, None, order], self._stints, axis=1)
+            plan = np.repeat(least_pulled(chosen, self._pulls[rows], order)[:, None], self._stints, axis=1)
         self._plan[rows] = plan
         turns = (plan[..., None] == np.arange(self._arms)).astype(np.float64)  # [rows, stints, M, K]
         mine = turns.sum(1) if batch == 0 else turns[:, 0]
@@ -356,6 +359,21 @@ class DividedPlan(Policy):
             return
         for me in range(self._agents):
             self._others[0, rows, me], self._others[1, rows, me] = self._estimate(rows, batches, me)
+
+
+def least_pulled(chosen: Ints, pulls: Floats, order: Ints) -> Ints:
+    """The arm of each agent, [R, M], where `chosen` [R, M] says how many agents each arm gets.
+
+    Arms that the fewest agents pull are assigned first, each to those who have pulled it least; `pulls` is [R, K, M],
+    and `order` breaks ties.
+    """
+    needed = (chosen[..., None] == np.arange(pulls.shape[1])).sum(1)
+    tie, rows, found = np.argsort(order) / order.size, np.arange(len(chosen)), np.full(chosen.shape, -1)
+    for arms in np.argsort(needed, axis=1, kind="stable").T:
+        before = np.where(found < 0, pulls[rows, arms] + tie, np.inf)
+        place = np.argsort(np.argsort(before, axis=1, kind="stable"), axis=1, kind="stable")
+        found = np.where(place < needed[rows, arms][:, None], arms[:, None], found)
+    return found
 
 
 def covariance(share: Floats, spread: Floats) -> Floats:

@@ -1,14 +1,14 @@
 """Find settings of agents by random search on training streams.
 
-`python tools tune [TASK ...] [--policy P]`
+`python tools tune [TASK ...] [--policy P] [--final N]`
 
 Every agent of the benchmark with parameters to search (`Benchmark.search`), designed, published or learned, gets the
 same for each standard task and total (agents that trust somebody once more, for the study `trust`): at most `TRIALS`
 settings within `SECONDS` of one core. The first are those that stand and its defaults; the others are drawn. Each
 setting plays `RUNS` runs, or as many as a seed has where these are dearer, and up to `MOST` where time is left, in
-streams that no evaluation draws from, with seeds that no study may have; the best `FINALISTS` of the settings then play
-`FINAL` times as many, and the best of these is taken. Learners train once a setting, without privacy. What was tried
-goes to `results/tuning.json`, and what was chosen to `bench/tuned.json`.
+streams that no evaluation draws from, with seeds that no study may have; the settings that stand and the best
+`FINALISTS` then play N times as many (`FINAL`), and the best of these is taken. Learners train once a setting, without
+privacy. What was tried goes to `results/tuning.json`, and what was chosen to `bench/tuned.json`.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def score(task: Task, policy: str, kind: str, own: Config, runs: int, seed: int)
     return sign(task.measure) * float(found[task.measure].mean())
 
 
-def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
+def search(task: Task, policy: str, kind: str, final: int = FINAL) -> dict[str, Any]:
     """What was tried, and the settings that are taken."""
     begin, tried = time.process_time(), list[tuple[Config, float]]()
     settings, runs = drawn(task, policy), min(RUNS, task.variant.runs or BENCHMARKS[task.env].runs)
@@ -126,12 +126,13 @@ def search(task: Task, policy: str, kind: str) -> dict[str, Any]:
     best = sorted(tried, key=lambda one: -one[1])[:FINALISTS]
     if not np.isfinite(best[0][1]):
         raise ValueError(f"{policy} refuses all settings tried in {task.id}")
-    finals = [(own, score(task, policy, kind, own, FINAL * runs, TUNING_SEEDS[1])) for own, _ in best]
+    best += [one for one in tried[:1] if one not in best]
+    finals = [(own, score(task, policy, kind, own, final * runs, TUNING_SEEDS[1])) for own, _ in best]
     chosen = max(finals, key=lambda one: one[1])[0]
     told = [{"settings": own, "score": plain(one), "final": plain(dict_of(finals, own))} for own, one in tried]
     return {
         "task": task.id, "policy": policy, "kind": kind, "measure": task.measure, "chosen": chosen, "tried": told,
-        "runs": runs, "cpu_seconds": round(time.process_time() - begin, 1),
+        "runs": runs, "final": final, "cpu_seconds": round(time.process_time() - begin, 1),
     }  # fmt: skip
 
 
@@ -149,6 +150,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help="ids, or beginnings of ids (default: all)")
     parser.add_argument("--policy", action="append", help="only this policy (repeatable)")
+    parser.add_argument("--final", type=int, default=FINAL, help="runs in the final, times those before it")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="searches at a time")
     asked = parser.parse_args(arguments)
     wanted = [
@@ -157,7 +159,7 @@ def main(arguments: list[str]) -> None:
         and (not asked.policy or job[1] in asked.policy)
     ]  # fmt: skip
     with ProcessPoolExecutor(asked.workers) as pool:
-        for done in as_completed([pool.submit(search, *job) for job in wanted]):
+        for done in as_completed([pool.submit(search, *job, asked.final) for job in wanted]):
             found = done.result()
             stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
             entries = stored.get("entries", {}) | {f"{found['task']}:{found['policy']}": found}

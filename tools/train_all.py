@@ -42,8 +42,8 @@ TRAINED = (
 )  # fmt: skip
 UNTRAINED = {"GossipBandit-v0/crowd": TRAINED[5], "SocialBandit-v0/crowd": TRAINED[6]}
 """Tasks that the agents of another task play."""
-MORE = {"FederatedBandit-v0/standard@3": 5, "ArmElimination-v0/standard": 5, "GossipBandit-v0/standard@3": 2,
-        "GossipBandit-v0/crowd": 0.2, "SocialBandit-v0/crowd": 0.2}  # fmt: skip
+MORE = {"FederatedBandit-v0/standard": 5, "FederatedBandit-v0/standard@3": 5, "ArmElimination-v0/standard": 5,
+        "GossipBandit-v0/standard@3": 2, "GossipBandit-v0/crowd": 0.2, "SocialBandit-v0/crowd": 0.2}  # fmt: skip
 """How many times the runs, where rare ones decide, or each is dear."""
 HERE = Path(__file__).parent
 PRETRAINED_FOLDER, CURVES = HERE.parent / "policies/learned/pretrained", HERE / "results/trainings.csv"

@@ -36,6 +36,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "StagedCount stages": ([3], {}, {}),
     "InformedPlatform individuals": ({"Truthful": 1.0}, {}, {}),
     "ConstantLevel epsilon": (3.0, {}, {}),
+    "DividedPlan c": (30.0, {}, {}),
     "LevelPlan plan": ([(2.0, 0.3)], {}, {}),
     "Mixture parts": ([(FreeRider(), 1.0)], {}, {}),
 }

@@ -51,7 +51,7 @@ def others_matter(scale: Scale, task: Task) -> bool:
 
 SIZES_OF_TRUST = {"taciturn/FederatedTraining-v0/few-clients"}
 IDLE = {"taciturn/FederatedBandit-v0/heterogeneous", "taciturn/GossipBandit-v0/lost"}
-"""Held-out tasks in which the best agent and its score are nearly those of the standard task, as the leaderboard says."""
+"""Held-out tasks in which the best agent scores nearly as in the standard task; the leaderboard names them."""
 
 
 def test_a_held_out_task_changes_who_is_best_or_what_the_best_gets() -> None:

@@ -250,6 +250,27 @@ def test_an_arm_goes_to_those_who_have_pulled_it_least() -> None:
     np.testing.assert_array_equal(least_pulled(chosen, pulls, order), [[1, 1, 0, 1]])
 
 
+def test_the_plan_gives_the_rarest_arm_to_those_who_have_pulled_it_least() -> None:
+    env = federated_bandit_v0.population(20, num_agents=8, num_arms=3, horizon=100)
+    obs, _ = env.reset(seed=4)
+    policy = DividedPlan(first=2, growth=1.1, until=0.9)
+    policy.reset(env, np.random.default_rng(0))
+    pulls, compared, uploaded = np.zeros((20, 3, 8)), 0, False
+    for _ in range(60):
+        actions = policy.act(obs)
+        arms = actions % 3
+        for run in range(20) if uploaded else ():  # a batch begins
+            chosen = np.bincount(arms[run], minlength=3)
+            rarest = np.argmin(np.where(chosen > 0, chosen, 9))
+            mine = arms[run] == rarest
+            compared += not mine.all()
+            assert pulls[run, rarest, mine].max() <= pulls[run, rarest, ~mine].min(initial=np.inf)
+        pulls += np.swapaxes(arms[..., None] == np.arange(3), 1, 2)
+        uploaded = bool((actions >= 3).all())
+        obs = env.step(actions).observation
+    assert compared > 50
+
+
 def test_arms_are_assigned_as_often_as_chosen() -> None:
     rng = np.random.default_rng(0)
     chosen, pulls = rng.integers(5, size=(200, 8)), rng.integers(4, size=(200, 5, 8)).astype(float)

@@ -43,6 +43,20 @@ def test_a_search_that_is_refused_everywhere_says_so(monkeypatch: pytest.MonkeyP
         tune.search(task, "UCB1", "classic")
 
 
+def test_the_settings_that_stand_play_the_final_however_they_did_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, standing = next(iter(TASKS.values())), {"a": 0}
+    monkeypatch.setattr(tune, "drawn", lambda *given: [standing, *({"a": n} for n in range(1, 6))])
+    few = tune.RUNS  # the worst in few runs, and the best in many
+
+    def score(task: Any, policy: str, kind: str, own: Any, runs: int, seed: int) -> float:
+        return float(own["a"] if seed == tune.TUNING_SEEDS[0] else -own["a"] + (runs < 7 * few))
+
+    monkeypatch.setattr(tune, "score", score)
+    found = tune.search(task, "UCB1", "classic", 7)
+    assert (found["chosen"], found["final"]) == (standing, 7)
+    assert sum(one["final"] is not None for one in found["tried"]) == tune.FINALISTS + 1
+
+
 def settings_of(folder: Path) -> dict[str, Any]:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     found: dict[str, Any] = manifest["training"]["settings"]

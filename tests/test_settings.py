@@ -9,6 +9,7 @@ import pytest
 import tune
 from test_train import SHORT
 
+from taciturn.bench.results import TUNING_SEEDS
 from taciturn.bench.tasks import TASKS
 from taciturn.bench.train import train
 from taciturn.bench.tuned import tuned as searched
@@ -49,7 +50,7 @@ def test_the_settings_that_stand_play_the_final_however_they_did_before(monkeypa
     few = tune.RUNS  # the worst in few runs, and the best in many
 
     def score(task: Any, policy: str, kind: str, own: Any, runs: int, seed: int) -> float:
-        return float(own["a"] if seed == tune.TUNING_SEEDS[0] else -own["a"] + (runs < 7 * few))
+        return float(own["a"] if seed == TUNING_SEEDS[0] else -own["a"] + (runs < 7 * few))
 
     monkeypatch.setattr(tune, "score", score)
     found = tune.search(task, "UCB1", "classic", 7)

@@ -103,18 +103,25 @@ class Result:
 
 @dataclass(frozen=True)
 class Group:
-    """The finished cells of one configuration, in increasing order of seed."""
+    """The finished cells of one configuration, in increasing order of seed; `origins` are the positions of the commands
+    that made them in the list of a stored file (`Submission.origins`), or None if one command made them all."""
 
     config: Config
     seeds: NDArray[np.int64]
     metrics: dict[str, Floats]
     curves: dict[str, list[tuple[Floats, Floats]]]
     wall_seconds: Floats
+    origins: NDArray[np.int64] | None = None
 
     @cached_property
     def flat(self) -> Config:
         """The configuration with nested entries named by dots: `{"policy_params.k": 10}`."""
         return flatten(self.config)
+
+    @property
+    def made_by(self) -> NDArray[np.int64]:
+        """`origins`, and 0 for each cell if one command made them all."""
+        return np.zeros(self.seeds.size, np.int64) if self.origins is None else self.origins
 
     def mean(self, metric: str) -> float:
         """Mean of a metric over the seeds."""
@@ -124,7 +131,8 @@ class Group:
         """The cells at these positions."""
         metrics = {name: values[places] for name, values in self.metrics.items()}
         curves = {name: [curve[i] for i in places] for name, curve in self.curves.items()}
-        return Group(self.config, self.seeds[places], metrics, curves, self.wall_seconds[places])
+        origins = None if self.origins is None else self.origins[places]
+        return Group(self.config, self.seeds[places], metrics, curves, self.wall_seconds[places], origins)
 
     def shared_seeds(self, other: "Group") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions, in this group and in the other, of the seeds that both have finished."""

@@ -18,6 +18,8 @@ ORIGIN = ("command", "commit", "taciturn", "python", "libraries", "platform", "f
 """The origin in each file; later versions add the processor and the version of the streams of random numbers (1 if
 missing)."""
 NUMBERS = [(int, float)]
+LISTS = (RUNS, "origins")
+"""The lists of a configuration that only some files have: an entry for each seed."""
 SHAPE: Any = {
     "study": str,
     "origin": dict.fromkeys(ORIGIN, object),
@@ -34,6 +36,12 @@ class Submission(NamedTuple):
     study: str
     origin: dict[str, Any]
     results: Results
+
+    @property
+    def origins(self) -> list[dict[str, Any]]:
+        """The origin of the last command, and of earlier ones that made some of the cells."""
+        last = {name: value for name, value in self.origin.items() if name != "others"}
+        return [last, *self.origin.get("others", [])]
 
 
 def of_folder(folder: Path, study: Study) -> Submission:
@@ -69,6 +77,7 @@ def packed(found: Submission) -> str:
             "wall_seconds": [round(float(x), 2) for x in group.wall_seconds],
         }
         | ({RUNS: [rounded(scores) for _, scores in group.curves[RUNS]]} if RUNS in group.curves else {})
+        | ({} if group.origins is None else {"origins": group.origins.tolist()})
         for group in found.results
     ]
     parts = {
@@ -92,7 +101,10 @@ def unpacked(file: Path) -> Submission:
         results = Results(map(unpacked_group, stored["groups"]))
     except (TypeError, ValueError, OverflowError) as error:
         raise StoreError(f"{file} is no submission: {error}") from error
-    return Submission(stored["study"], stored["origin"], results)
+    found = Submission(stored["study"], stored["origin"], results)
+    if any(one.origins is not None and one.origins.max() >= len(found.origins) for one in results):
+        raise StoreError(f"{file} is no submission: it lists {len(found.origins)} origins, and a cell has another")
+    return found
 
 
 def distinct(entries: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,6 +152,7 @@ def unpacked_group(one: dict[str, Any]) -> Group:
         if runs
         else {},
         wall_seconds=seconds,
+        origins=np.array(one["origins"]) if "origins" in one else None,
     )
 
 
@@ -169,15 +182,16 @@ def joined(one: Group, other: Group) -> Group:
         },
         curves={name: one.curves[name] + new.curves[name] for name in one.curves if name in new.curves},
         wall_seconds=np.concatenate([one.wall_seconds, new.wall_seconds]),
+        origins=None if one.origins is None or new.origins is None else np.concatenate([one.origins, new.origins]),
     )
     return whole.at(np.argsort(whole.seeds, kind="stable"))
 
 
 def is_whole(group: dict[str, Any]) -> bool:
-    """Whether every list of a configuration is as long as its seeds."""
-    columns = [*group["metrics"].values(), group["wall_seconds"], *([group[RUNS]] if RUNS in group else [])]
-    shapes = has_shape(group.get(RUNS, []), [NUMBERS])
-    return shapes and all(len(column) == len(group["seeds"]) for column in columns)
+    """Whether every list of a configuration is as long as its seeds, and no origin is negative."""
+    columns = [*group["metrics"].values(), group["wall_seconds"], *(group[name] for name in LISTS if name in group)]
+    shapes = has_shape(group.get(RUNS, []), [NUMBERS]) and has_shape(group.get("origins", []), [int])
+    return shapes and all(len(one) == len(group["seeds"]) for one in columns) and min(group.get("origins", [0])) >= 0
 
 
 def listed(entries: Iterable[Any]) -> str:

@@ -116,11 +116,8 @@ def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
     result, too_long, unknown = list[Drawn](), 0, 0
     for study, file in stored:
         known = {(canonical(cell.config), cell.seed): cell for cell in study.cells(quick=False)}
-        _, origin, results = unpacked(file)
-        # If results of several runs are stored, the processor of a cell is unknown.
-        on = "" if origin.get("others") else str(origin.get("processor", ""))
-        streams = min(one.get("streams", 1) for one in (origin, *origin.get("others", [])))
-        for group in results:
+        kept = unpacked(file)
+        for group in kept.results:
             study.match_stored(group)
             for place, seed in enumerate(group.seeds):
                 cell = known.get((canonical(group.config), int(seed)))
@@ -128,6 +125,8 @@ def pool(stored: Iterable[tuple[Study, Path]], longest: float) -> Pool:
                 too_long += cell is not None and group.wall_seconds[place] > longest
                 if cell is not None and group.wall_seconds[place] <= longest:
                     metrics = {name: float(values[place]) for name, values in group.metrics.items()}
+                    origin = kept.origins[group.made_by[place]]
+                    on, streams = str(origin.get("processor", "")), int(origin.get("streams", 1))
                     result.append(Drawn(study, cell, metrics, group, on, streams))
     return Pool(result, too_long, unknown)
 

@@ -16,6 +16,7 @@ from taciturn.bench.comparisons.kinds import KindsOfAgents
 from taciturn.bench.report import print_table
 from taciturn.bench.results import RUNS, Group, Results
 from taciturn.bench.scores import FREE, LEAD, UNDER, leaderboard
+from taciturn.bench.store import StoreError
 from taciturn.bench.study import Table
 from taciturn.bench.submission import ORIGIN, Submission, merged, packed, unpacked
 
@@ -149,10 +150,38 @@ def test_a_run_of_some_cells_is_completed_from_what_is_kept() -> None:
         assert one.seeds.tolist() == before.seeds.tolist(), "and so does a seed that it no longer has"
         better = one.config == mine.config
         assert all((one.metrics[name] == before.metrics[name] + better).all() for name in one.metrics)
-    commands = [one["command"] for one in (stored.origin, *stored.origin["others"])]
-    assert found.origin["command"] == "new"
-    assert [one["command"] for one in found.origin["others"]] == commands
-    again_in_whole = store_results.completed(study, stored._replace(results=Results([again])), stored).origin
-    assert [one["command"] for one in again_in_whole["others"]] == commands[1:], (
-        "the same command replaces what it gave"
-    )
+
+
+def test_each_kept_cell_has_the_command_that_made_it() -> None:
+    """And a command of which no cell is left is forgotten."""
+    study = KindsOfAgents()
+    config = next(cell.config for cell in study.cells(quick=False))
+
+    def some(command: str, *seeds: int) -> Submission:
+        group = Group(config, np.array(seeds), {"value": np.zeros(len(seeds))}, {}, np.ones(len(seeds)))
+        return Submission(study.name, {"command": command}, Results([group]))
+
+    def known(found: Submission) -> dict[int, str]:
+        (group,) = found.results
+        return {int(s): found.origins[i]["command"] for s, i in zip(group.seeds, group.made_by, strict=True)}
+
+    both = store_results.completed(study, some("later", 0, 2), some("first", 0, 1, 2, 3))
+    assert known(both) == {0: "later", 1: "first", 2: "later", 3: "first"}
+    third = store_results.completed(study, some("third", 3), both)
+    assert known(third) == {0: "later", 1: "first", 2: "later", 3: "third"}
+    last = store_results.completed(study, some("last", 1), third)
+    assert known(last) == {0: "later", 1: "last", 2: "later", 3: "third"}
+    assert [one["command"] for one in last.origins] == ["last", "third", "later"]
+
+
+def test_a_cell_of_an_unlisted_command_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(packed(submission([0, 3], 0.25)), encoding="utf-8")
+    stored = json.loads((tmp_path / "mine.json").read_text(encoding="utf-8"))
+    for origins, refusal in (([0, 0], None), ([0, 1], "lists 1 origins"), ([0, -1], "no submission"), ([0], "no subm")):
+        stored["groups"][0]["origins"] = origins
+        (tmp_path / "mine.json").write_text(json.dumps(stored), encoding="utf-8")
+        if refusal is None:
+            assert unpacked(tmp_path / "mine.json").results.groups[0].made_by.tolist() == origins
+        else:
+            with pytest.raises(StoreError, match=refusal):
+                unpacked(tmp_path / "mine.json")

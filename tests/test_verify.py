@@ -15,7 +15,7 @@ from taciturn.bench import catalogue
 from taciturn.bench.results import Cell, Group, Progress, Result, Results
 from taciturn.bench.store import environment
 from taciturn.bench.study import Score, Study
-from taciturn.bench.submission import ORIGIN, Submission, packed
+from taciturn.bench.submission import ORIGIN, Submission, packed, unpacked
 from taciturn.bench.verify import (
     AS_STORED,
     DIFFERENT,
@@ -154,7 +154,6 @@ def test_what_earlier_streams_drew_may_differ(tmp_path: Path) -> None:
         (Redrawn(), {"streams": 3}, DIFFERENT),
         (Noisy(), {}, NOISE),
         (Noisy(), {"streams": 2}, DIFFERENT),
-        (Noisy(), {"streams": 2, "others": [{"streams": 1}]}, NOISE),
         (Noise(), {}, DIFFERENT),
     ):
         kept(tmp_path, study, changed, **more)
@@ -163,10 +162,15 @@ def test_what_earlier_streams_drew_may_differ(tmp_path: Path) -> None:
         assert bool(described_checks(checks)["different_cells"]) is (outcome == DIFFERENT)
 
 
-def test_the_processor_of_results_of_several_runs_is_not_known(tmp_path: Path) -> None:
-    for others, on in (([], "VAX 9000"), ([{"command": "earlier"}], "")):
-        kept(tmp_path, Noise(), processor="VAX 9000", others=others)
-        assert {one.processor for one in pool([(Noise(), tmp_path / "noise2024-1.json")], 9.0).cells} == {on}
+def test_each_cell_has_the_processor_and_the_streams_of_the_run_that_made_it(tmp_path: Path) -> None:
+    file = tmp_path / "noise2024-1.json"
+    kept(tmp_path, Noise(), processor="VAX 9000", streams=2, others=[{"command": "earlier"}])
+    stored = unpacked(file)
+    made = np.arange(10) % 2
+    groups = Results(replace(group, origins=made) for group in stored.results)
+    file.write_text(packed(stored._replace(results=groups)), encoding="utf-8")
+    drawn = pool([(Noise(), file)], 9.0).cells
+    assert {(one.cell.seed % 2, one.processor, one.streams) for one in drawn} == {(0, "VAX 9000", 2), (1, "", 1)}
 
 
 def test_a_metric_that_changed_or_is_gone_differs_and_is_named(tmp_path: Path) -> None:

@@ -82,19 +82,23 @@ def completed(study: Study, found: Submission, stored: Submission) -> Submission
     seeds: dict[str, list[int]] = {}
     for cell in cells:
         seeds.setdefault(canonical(cell.config), []).append(cell.seed)
-    order, known = list(seeds), merged([found, stored])
+    runs = [found.origin, *stored.origins]
+    order, known = list(seeds), merged([by(found, 0), by(stored, 1)])
     groups = [
         group.at(np.flatnonzero(np.isin(group.seeds, seeds[canonical(group.config)])))
         for group in known
         if canonical(group.config) in seeds
     ]
-    results = Results(sorted(groups, key=lambda group: order.index(canonical(group.config))))
-    earlier = [stored.origin | {"others": []}, *stored.origin.get("others", [])]
-    last = {
-        one["command"]: one for one in reversed([found.origin, *earlier])
-    }  # what the same command gave before is replaced
-    others = [one for one in last.values() if one is not found.origin]
-    return Submission(study.name, found.origin | {"others": others[::-1]}, results)
+    groups.sort(key=lambda group: order.index(canonical(group.config)))
+    made = sorted({0, *(int(one) for group in groups for one in group.made_by)})
+    results = Results(replace(group, origins=np.searchsorted(made, group.made_by)) for group in groups)
+    return Submission(study.name, found.origin | {"others": [runs[i] for i in made[1:]]}, results)
+
+
+def by(found: Submission, first: int) -> Submission:
+    """The same results, whose cells count their origins from `first`."""
+    groups = (replace(group, origins=first + group.made_by) for group in found.results)
+    return found._replace(results=Results(groups))
 
 
 @cache

@@ -74,8 +74,9 @@ def divided(
 ) -> Ints:
     """The arms that agents take one after another, int64[B, M], by the index of `CentralisedKLUCB`.
 
-    The index of an arm falls with the number of agents that have taken it, so the first M choices are the M highest
-    of the indices [B, K, M] for 0 to M - 1 such agents.
+    The index of an arm falls with the number of agents that have taken it, so the M choices are the M highest of the
+    indices [B, K, M] for 0 to M - 1 such agents. In most slots all agents take one arm, which two indices show: that
+    of the arm for the last agent, and the highest of the other arms for the first one.
 
     Args:
         counts, sums: pulls and sums of rewards so far, [B, K].
@@ -84,13 +85,25 @@ def divided(
         a, c: constants of the index.
         each: pulls for which one agent's choice counts, broadcasts with `counts`.
     """
-    mean = (1 + sums) / (counts + 2.0)
-    pending = np.arange(agents) * np.broadcast_to(np.asarray(each, np.float64), counts.shape)[..., None]
-    n = counts[..., None] + 2.0 + pending
-    budget = horizon_budget(n, np.asarray(left)[..., None], a, c)
-    index = kl_upper_bound(n, np.broadcast_to(mean[..., None], n.shape), budget, steps=6)
-    best = np.argsort(-index.reshape(len(index), -1), axis=-1, kind="stable")[:, :agents]
-    return best // agents
+    n, mean = counts + 2.0, (1 + sums) / (counts + 2.0)
+    left, each = np.broadcast_to(left, n.shape), np.broadcast_to(np.asarray(each, np.float64), n.shape)
+
+    def index(n: Floats, mean: Floats, left: Array) -> Floats:
+        return kl_upper_bound(n, mean, horizon_budget(n, left, a, c), steps=6)
+
+    first = index(n, mean, left)
+    best = first.argmax(-1)
+    of_best = np.arange(len(n)), best
+    last = index(n[of_best] + (agents - 1) * each[of_best], mean[of_best], left[of_best])
+    first[of_best] = -np.inf
+    several = np.flatnonzero(last <= first.max(-1))
+    chosen = np.repeat(best[:, None], agents, axis=1)
+    if several.size:
+        pending = n[several, :, None] + np.arange(agents) * each[several, :, None]
+        wide = np.broadcast_to(mean[several, :, None], pending.shape)
+        found = index(pending, wide, left[several, :, None]).reshape(several.size, -1)
+        chosen[several] = np.argsort(-found, axis=-1, kind="stable")[:, :agents] // agents
+    return chosen
 
 
 class Synchronised(ArmPolicy):

@@ -38,7 +38,9 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     budget eps is true with probability eps / (eps + M), for any sender, so h and the distribution of K give the exact
     expectation for any budgets: sum_K P(K) h(K).
 
-    P(c <= j | K) is K! (N - K)! times the coefficient of z^K s^N in
+    At most one count is above j >= N / 2. So P(c > j | K) is then the sum over x of the chances that the count of x,
+    Bin(K, theta_x) + Bin(N - K, 1/M), is above j. Below N / 2, P(c <= j | K) is K! (N - K)! times the coefficient
+    of z^K s^N in
 
         product over x of sum_{i <= j} ((theta_x z + 1/M) s)^i / i!.
 
@@ -47,41 +49,44 @@ def winners_share(theta: Floats, num_reports: int) -> Floats:
     the largest coefficient nearest to the K-th.
     """
     n, m = num_reports, len(theta)
-    # In s the product has powers up to M N, but high powers have masses like a Poisson distribution with mean N.
-    kept = min(m * n + 1, n + int(10 * math.sqrt(n)) + 40)
-    z_turns, s_turns = 2 * np.pi * np.arange(n + 1) / (n + 1), 2 * np.pi * np.arange(kept) / kept
     counts, k = np.arange(n + 1), np.arange(n + 1)
-    gap = m * counts - n
-    worth = np.where(gap > 0, counts / np.maximum(gap, 1), 0.0)
-    log_poisson = n * math.log(n) - n - math.lgamma(n + 1)
-    result = np.zeros(n + 1)
+    z = np.exp(2j * np.pi * counts / (n + 1))
+    at_most = np.zeros((n + 1, n + 1))  # [j, K]
+    half = (n + 1) // 2  # from here on
+    one = (1 + theta[:, None, None] * (z - 1)) ** k[:, None] * (1 + (z - 1) / m) ** (n - k)[:, None]  # [x, K, z]
+    of_count = np.fft.fft(one).real.sum(0) / (n + 1)  # [K, i]
+    at_most[half:] = 1 - (of_count.sum(1, keepdims=True) - of_count.cumsum(1)).T[half:]
+    # Means over `kept` points add the coefficients of s^(N + kept), s^(N + 2 kept), ..., which are smaller than the
+    # masses of a Poisson distribution with mean N.
+    kept = min(m * n + 1, int(10 * math.sqrt(n)) + 10)
+    s = np.exp(2j * np.pi * np.arange(kept // 2 + 1) / kept)
+    twice = np.where((np.arange(s.size) == 0) | (2 * np.arange(s.size) == kept), 1.0, 2.0)
+    weight = twice * s**-n * math.exp(n + math.lgamma(n + 1) - n * math.log(n)) / kept
     nearest = np.abs(k[:, None] / n - np.array(CENTRES)).argmin(1)
-    half = kept // 2 + 1
-    twice = np.where((np.arange(half) == 0) | (2 * np.arange(half) == kept), 1.0, 2.0)
-    weight = twice * np.exp(-1j * n * s_turns[:half] - log_poisson) / kept
     for index, a in enumerate(CENTRES):
         chosen = k[nearest == index]
-        distribution = a * np.exp(1j * z_turns)[:, None] * theta + (1 - a) / m  # [z, x]
-        argument = n * distribution[:, None, :] * np.exp(1j * s_turns[:half])[:, None]  # [z, s, x]
-        term, total = np.full(argument.shape, np.exp(-n / m), np.complex128), np.zeros(argument.shape, np.complex128)
-        below = np.zeros((n + 1, n + 1), np.complex128)  # [j, z]
-        for j in range(n + 1):
-            if j:
-                term = term * argument / j
+        distribution = a * z * theta[:, None] + (1 - a) / m  # [x, z]
+        argument = n * distribution[..., None] * s  # [x, z, s]
+        term = np.full(argument.shape, math.exp(-n / m), np.complex128)
+        total = term.copy()
+        below = np.zeros((half, n + 1), np.complex128)  # [j, z]
+        for j in range(1, half):
+            term *= argument
+            term /= j
             total += term
             if m * j >= n:
-                below[j] = total.prod(-1) @ weight
+                below[j] = total.prod(0) @ weight
         # The mean over s keeps both halves of its circle only for conjugate z, which the mean over z combines.
-        angles = np.exp(-1j * z_turns[:, None] * chosen) / (n + 1)
         mass = np.exp(
             [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in chosen.tolist()]
             + chosen * math.log(a)
             + (n - chosen) * math.log1p(-a)
         )
-        at_most = np.clip((below @ angles).real / mass, 0.0, 1.0)
-        at_most[-1] = 1.0
-        result[chosen] = worth @ np.diff(at_most, axis=0, prepend=0.0)
-    return result
+        at_most[:half, chosen] = (below @ z[:, None] ** -chosen).real / (n + 1) / mass
+    gap = m * counts - n
+    worth = np.where(gap > 0, counts / np.maximum(gap, 1), 0.0)
+    found: Floats = worth @ np.diff(np.clip(at_most, 0.0, 1.0), axis=0, prepend=0.0)
+    return found
 
 
 def count_distribution(chances: Floats) -> Floats:

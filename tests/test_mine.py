@@ -50,7 +50,7 @@ def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> No
     own = submission(list(range(10)), 0.0112).results
     table, *_ = mine.tables(mine.beside_stored(own, tmp_path), "Mine")
     (row,) = table.rows
-    assert row[1].startswith("0.30 [")
+    assert row[1].startswith("0.31 [")
     assert set(row[2:]) == {"–"}
 
 

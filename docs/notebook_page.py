@@ -2,7 +2,9 @@
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"^```(bash|text|\{code-block\} python\n:caption: (\S+)\n)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -15,6 +17,7 @@ from pathlib import Path
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["TERM"] = "dumb"
 """
+HERE, IMAGE = Path(__file__).parent, re.compile(r"\((_static/\S+\.png)\)")
 ROLE = re.compile(r"\{\w+(?::\w+)?\}`([^`]*?)(?: <[^`]*>)?`")
 
 
@@ -36,8 +39,11 @@ def cells(page: str) -> Iterator[tuple[str, str]]:
 
 
 def readable(text: str) -> str:
-    """Markdown without the roles and labels of Sphinx."""
-    return ROLE.sub(r"\1", re.sub(r"^\(\w+\)=\n", "", text, flags=re.MULTILINE)).strip()
+    """Markdown without the roles and labels of Sphinx, and with the images themselves."""
+    text = ROLE.sub(r"\1", re.sub(r"^\(\w+\)=\n", "", text, flags=re.MULTILINE))
+    return IMAGE.sub(
+        lambda found: f"(data:image/png;base64,{b64encode((HERE / found[1]).read_bytes()).decode()})", text
+    ).strip()
 
 
 def notebook(page: str) -> bytes:

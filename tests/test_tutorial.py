@@ -98,5 +98,7 @@ def test_the_notebook_holds_all_of_the_page() -> None:
         line for kind, text in page if kind == "text" for line in text.splitlines() if line.startswith("#")
     ]
     assert "{doc}" not in said
+    assert "_static" not in said
+    assert "](data:image/png;base64,iVBOR" in said
     assert "the leaderboard" in said
     assert len({one["id"] for one in found["cells"]}) == len(found["cells"])

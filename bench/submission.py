@@ -94,7 +94,8 @@ def unpacked(file: Path) -> Submission:
         stored = json.loads(content(file, MOST_BYTES), object_pairs_hook=distinct)
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{file} cannot be read: {error}") from error
-    if not has_shape(stored, SHAPE) or not all(is_whole(one) for one in stored["groups"]):
+    whole = has_shape(stored, SHAPE) and has_shape(stored["origin"].get("others", []), [{}])
+    if not whole or not all(is_whole(one) for one in stored["groups"]):
         raise StoreError(f"{file} is no submission: `taciturn submit` writes them")
     try:
         check_text(stored)
@@ -190,8 +191,9 @@ def joined(one: Group, other: Group) -> Group:
 def is_whole(group: dict[str, Any]) -> bool:
     """Whether every list of a configuration is as long as its seeds, and no origin is negative."""
     columns = [*group["metrics"].values(), group["wall_seconds"], *(group[name] for name in LISTS if name in group)]
-    shapes = has_shape(group.get(RUNS, []), [NUMBERS]) and has_shape(group.get("origins", []), [int])
-    return shapes and all(len(one) == len(group["seeds"]) for one in columns) and min(group.get("origins", [0])) >= 0
+    origins = group.get("origins", [])
+    shapes = has_shape(group.get(RUNS, []), [NUMBERS]) and has_shape(origins, [int])
+    return shapes and all(len(one) == len(group["seeds"]) for one in columns) and all(one >= 0 for one in origins)
 
 
 def listed(entries: Iterable[Any]) -> str:

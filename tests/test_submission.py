@@ -185,3 +185,14 @@ def test_a_cell_of_an_unlisted_command_is_refused(tmp_path: Path) -> None:
         else:
             with pytest.raises(StoreError, match=refusal):
                 unpacked(tmp_path / "mine.json")
+    for others in (5, [5], {"command": "earlier"}):
+        stored["groups"][0]["origins"], stored["origin"]["others"] = [0, 1], others
+        (tmp_path / "mine.json").write_text(json.dumps(stored), encoding="utf-8")
+        with pytest.raises(StoreError, match="no submission"):
+            unpacked(tmp_path / "mine.json")
+    stored["groups"][0] |= {name: [] for name in ("seeds", "origins", "wall_seconds", "runs")} | {"metrics": {}}
+    (tmp_path / "mine.json").write_text(
+        json.dumps(stored | {"origin": dict.fromkeys(ORIGIN, "said")}), encoding="utf-8"
+    )
+    with pytest.raises(StoreError, match="no submission"):
+        unpacked(tmp_path / "mine.json")

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+import taciturn
 from taciturn.compiling import compiled
 from taciturn.envs import federated_bandit_v0, round_stopping_v0
 from taciturn.envs.core import Functions, Layout, NotCompiled, Replicas, Role, fields, loops
 from taciturn.envs.round_stopping.world import WAIT, RoundStopping
+from taciturn.registry import make_policy, make_world
 from taciturn.validation import Floats, Ints
 from taciturn.wrappers import Laplace, Privatize
 
@@ -54,6 +56,47 @@ def test_a_world_is_compiled_once_enough_has_been_played(monkeypatch: pytest.Mon
         waited(population, 1)
         found.append(is_compiled(population))
     assert found == [False] * 6 + [True] * 4  # after 4 begun runs, and 7 turns of 4
+
+
+REPLACED: dict[str, tuple[dict[str, Any], Any]] = {
+    "federated_bandit_v0": ({"num_agents": 4, "num_arms": 3, "horizon": 60}, "CDPMAB"),
+    "gossip_bandit_v0": ({"num_agents": 4, "horizon": 4.0}, "PPCL"),
+    "social_bandit_v0": ({"num_agents": 4, "horizon": 8}, "PrivateSocialLearning"),
+    "elicitation_v0": ({"num_individuals": 4, "horizon": 4}, {"platform": "PostedPrice", "individual": "Truthful"}),
+    "recommender_v0": ({"num_agents": 3, "horizon": 40}, "ItemUCB1"),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_an_agent_with_constant_data_plays_compiled_and_as_by_the_hook(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An audit changes the data of one agent; the others' are drawn as before."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 0)
+    params, policy = REPLACED[name]
+    env = make_world(name).population(3, **params)
+    found: dict[str, Any] = {}
+    for what in ("drawn", "hook", "compiled"):
+
+        def private(_: Any, drawn: Any, agents: Any = None) -> Any:
+            changed = drawn.copy()
+            changed[(np.arange(drawn.shape[1]) if agents is None else agents) == 1] = 1
+            return changed
+
+        if what == "compiled":
+            private.plain = compiled.constant(1, 1)  # type: ignore[attr-defined]
+        played = env.alike(3, **({} if what == "drawn" else {"private": private}))
+        made = (
+            {role: make_policy(one) for role, one in policy.items()}
+            if isinstance(policy, dict)
+            else make_policy(policy)
+        )
+        found[what] = taciturn.simulate(played, made, seed=4, fast=False).metrics
+        if what != "hook":
+            assert is_compiled(played)
+    np.testing.assert_equal(found["hook"], found["compiled"])
+    assert any((found["drawn"][key] != found["compiled"][key]).any() for key in found["drawn"])
 
 
 @pytest.mark.usefixtures("fresh")

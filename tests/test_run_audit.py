@@ -136,6 +136,26 @@ def test_a_transcript_does_not_depend_on_other_replicas() -> None:
     np.testing.assert_array_equal(both.features(None)[1], alone.features(None)[0])
 
 
+def test_a_channel_on_which_nothing_is_sent_is_left_out() -> None:
+    """DDPMAB sends nothing on the channel `exchange`, which other algorithms use."""
+    params = {"num_agents": 4, "num_arms": 3, "horizon": 300, "topology": "ring"}
+    env = private(envs.federated_bandit_v0.population(1, **params), Laplace(0.01))
+    found = audit(env, policy=policies.DDPMAB(), change=(0, 1), trials=20, confidence=CONFIDENCE, seed=0)
+    assert 0 < found.claimed < np.inf
+
+
+def test_silence_in_one_world_only_is_seen() -> None:
+    """Records of equal size, so that runs with and without messages can be compared."""
+    spoken, silent = (Transcript(0, lambda: np.zeros(1)) for _ in range(2))
+    one = np.ones((1, 2), np.bool_)
+    spoken.deliver(np.ones((1, 2, 3)), one, np.ones(1, np.bool_), {}, np.random.default_rng(0))
+    for transcript in (spoken, silent):
+        transcript.finish(1, 3)
+    assert spoken.features(None).shape == silent.features(None).shape
+    assert not silent.features(None).any()
+    assert spoken.features(None).any()
+
+
 def test_messages_that_are_no_numbers_are_seen_in_the_transcript() -> None:
     """-0, inf, -inf and NaN of the agent are counted by kind and by place, those of others by kind."""
     heard, rng = Transcript(0, lambda: np.zeros(1)), np.random.default_rng(0)

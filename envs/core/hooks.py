@@ -210,7 +210,8 @@ class Hooks(ABC, Generic[S]):
         `drawn` itself.
 
         All private observations of an environment pass through this hook, so an audit can play two environments that
-        differ in one agent's data.
+        differ in one agent's data. A function in its place runs uncompiled, unless its attribute `plain` has the same
+        function of one agent's number (`taciturn.compiling.compiled.constant`).
         """
         return drawn
 

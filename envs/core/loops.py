@@ -48,8 +48,11 @@ class Loops(dict[Any, Any]):
     def _make(self, world: Any, key: Any, given: Any) -> Any:
         loop = every if callable(key) else run
         functions = {"function": key} if loop is every else functions_of(world, key)
-        watched = watching(world)
-        if self._built and self.compiles and not watched:
+        hook = type(world).private
+        plain = getattr(hook, "plain", None)
+        if hook is not Hooks.private:
+            functions["private"] = plain or asking(world)
+        if self._built and self.compiles and (plain or hook is Hooks.private):
             try:
                 result = compiled.compiled(loop, functions, given, world.name * (self._built > 1))
             except Exception as error:  # the compiler raises many kinds
@@ -59,7 +62,7 @@ class Loops(dict[Any, Any]):
             else:
                 if result is not None:
                     return result
-        return compiled.uncompiled(loop, functions | watched, {})
+        return compiled.uncompiled(loop, functions, {})
 
     def call(self, world: Any, key: Any, given: Any, effort: float) -> None:
         """Call the loop with that key, in threads if it is long enough."""
@@ -106,16 +109,14 @@ def visible_to(world: Any, role: str) -> Any:
     return compiled.visible_of(tuple(rows), tuple(whole), tuple(name for name in seen if name not in arrays))
 
 
-def watching(world: Any) -> dict[str, Any]:
-    """`{"private": a function that calls the hook}` if the population overrides that hook; otherwise empty."""
-    if type(world).private is Hooks.private:
-        return {}
+def asking(world: Any) -> Any:
+    """`private` of one agent, which calls the population's hook."""
 
     def private(agent: int, drawn: Any) -> Any:
         seen: Array = world.private(np.array([[drawn]]), np.array([[agent]]))
         return seen[0, 0].item()
 
-    return {"private": private}
+    return private
 
 
 @cache

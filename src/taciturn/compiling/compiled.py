@@ -73,6 +73,16 @@ def private(agent: int, drawn: Any) -> Any:
     return drawn
 
 
+def constant(agent: int, value: int) -> Any:
+    """A function in place of `private`, for an audit: this agent's private observation is always `value`."""
+    replaced = agent
+
+    def private(agent: int, drawn: Any) -> Any:
+        return value if agent == replaced else drawn
+
+    return private
+
+
 def take(rows: Any, i: int) -> Any:
     """The numbers of a replica, to be read and written: in uncompiled code a copy, in compiled code the row itself."""
     return SimpleNamespace(**dict(zip(rows.dtype.names, rows[i].item(), strict=True)))
@@ -247,17 +257,19 @@ def described_code(code: CodeType) -> str:
 LONG = (counter_streams.reject_binomial, counter_streams.invert_binomial, counter_streams.normal_tail)  # not inlined
 
 
-def callee(function: Any, machine: Mapping[str, Any], counting: bool, made: dict[str, Any]) -> Any:
+def callee(
+    function: Any, known: Mapping[str, Any], machine: Mapping[str, Any], counting: bool, made: dict[str, Any]
+) -> Any:
     """A function for others to call, compiled with all functions that it calls, once for each combination of types."""
     if function.__module__ in (__name__, counter_streams.__name__) and function.__name__ in machine:
         return machine[function.__name__]
     if "compiled_as" in vars(function):
         maker, *arguments = function.compiled_as
         return getattr(import_module("taciturn.compiling.typing_tables"), maker)(*arguments)
-    text = described(function, {}, {})
+    text = described(function, known, {})
     if text not in made:
         extending = import_module("numba.extending")
-        scope = callees(function, {}, machine, counting, made)
+        scope = callees(function, known, machine, counting, made)
 
         def stands_for(*arguments: Any) -> Any:
             raise NotImplementedError
@@ -275,7 +287,7 @@ def callees(
 ) -> dict[str, Any]:
     """The globals of a function, with compiled functions in place of plain ones."""
     results = {
-        name: callee(value, machine, counting, made) if isinstance(value, FunctionType) else value
+        name: callee(value, known, machine, counting, made) if isinstance(value, FunctionType) else value
         for name, value in uses(function, known).items()
     }
     return function.__globals__ | results

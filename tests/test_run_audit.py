@@ -138,7 +138,7 @@ def test_a_transcript_does_not_depend_on_other_replicas() -> None:
 
 def test_a_channel_on_which_nothing_is_sent_is_left_out() -> None:
     """DDPMAB sends nothing on the channel `exchange`, which other algorithms use."""
-    params = {"num_agents": 4, "num_arms": 3, "horizon": 300, "topology": "ring"}
+    params: dict[str, Any] = {"num_agents": 4, "num_arms": 3, "horizon": 300, "topology": "ring"}
     env = private(envs.federated_bandit_v0.population(1, **params), Laplace(0.01))
     found = audit(env, policy=policies.DDPMAB(), change=(0, 1), trials=20, confidence=CONFIDENCE, seed=0)
     assert 0 < found.claimed < np.inf

@@ -85,6 +85,18 @@ class Transcript(Fault):
         self.agent, self.clock, self.sends = agent, clock, 0
         self.own: list[Array] = []
 
+    def make_records(self, count: int, size: int) -> None:
+        """Begin the records of `count` replicas, with messages of that size."""
+        self.spoke, self.number, self.last = (np.zeros((count, n)) for n in (SENDS, 2, 1))
+        self.place = np.zeros(count, np.int64)
+        self.first, self.sums = np.zeros((count, size)), np.zeros((count, 2, size))
+        self.special = np.zeros((count, 2, 4, size))
+
+    def finish(self, count: int, size: int) -> None:
+        """Make empty records if no message was sent."""
+        if not self.sends:
+            self.make_records(count, size)
+
     def deliver(
         self, y: Array, sent: Array, sending: Array, memory: dict[str, Array], rng: np.random.Generator
     ) -> tuple[Array, Array]:
@@ -108,18 +120,6 @@ class Transcript(Fault):
         self.place += sending
         self.last[own, 0] = 1 + now[own]
         return y, sent
-
-    def make_records(self, count: int, size: int) -> None:
-        """Begin the records of `count` replicas, with messages of that size."""
-        self.spoke, self.number, self.last = (np.zeros((count, n)) for n in (SENDS, 2, 1))
-        self.place = np.zeros(count, np.int64)
-        self.first, self.sums = np.zeros((count, size)), np.zeros((count, 2, size))
-        self.special = np.zeros((count, 2, 4, size))
-
-    def finish(self, count: int, size: int) -> None:
-        """Make empty records if no message was sent."""
-        if not self.sends:
-            self.make_records(count, size)
 
     def means(self) -> Array:
         """The mean of the agent's messages, float64[B, D]."""

@@ -69,6 +69,11 @@ def read(value: float, half: float, why: str) -> Range:
     return Range(*_between(value, half), NUMBER, why)
 
 
+def equal(value: float, slack: float = 1e-9) -> Range:
+    """A number that an equation gives."""
+    return read(value, slack, "rounding errors only, since it is an equation")
+
+
 def at_most(bound: float) -> Range:
     """At most a bound that the paper states."""
     return Range(high=bound)

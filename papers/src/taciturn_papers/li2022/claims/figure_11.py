@@ -6,7 +6,7 @@ from taciturn.bench.results import Results
 from taciturn.envs.federated_bandit.protocol import information_sharing
 from taciturn_papers.claims import Claim, Numbers, above, alike, at_most, group_of, mean, ratio_of, read
 from taciturn_papers.li2022 import formulas, settings
-from taciturn_papers.li2022.claims.shared import PREDICTED, REGRET, WAITING, exact, listed, per_round, spent, text
+from taciturn_papers.li2022.claims.shared import PREDICTED, REGRET, WAITING, listed, per_round, spent, text
 from taciturn_papers.li2022.formulas import expected, growth
 from taciturn_papers.li2022.settings import in_components
 
@@ -76,15 +76,15 @@ def theorem_4_waiting(results: Results) -> Numbers:
 
 
 COMPONENTS = (
-    exact(
+    Claim(
         "Table II: each case divides 100 agents into components (number of agents in case 2)",
         "Section VII-C: 'we divide 100 agents into several components with different properties'",
         100,
-        lambda: float(sum(settings.CASES["case 2"][1])),
+        lambda r: float(sum(settings.CASES["case 2"][1])),
         read(100, 0.5, "a whole number"),
         100.0,
         110.0,
-        lambda: "63 + 24 + 10 + 6 + 7 = 110; with 53 instead of 63 the sum would be 100. We run both",
+        lambda r: "63 + 24 + 10 + 6 + 7 = 110; with 53 instead of 63 the sum would be 100. We run both",
     ),
     Claim(
         "Figure 11: cases 1, 2 and 3 have similar regret (ratio to the regret of case 1)",
@@ -174,30 +174,30 @@ COMPONENTS = (
         "agent waits",
         ("case 4", "case 5"),
     ),
-    exact(
+    Claim(
         "Corollary 2: the cost is O((c2 M max{d - 1} + c1 Q) R) (ratio of growth factors of cost and bound, complete "
         "graphs, M = 50 to 200)",
         "Corollary 2: 'with communication cost O(c2 M max{d_G^q - 1} + c1 Q)R'",
         "at most 1",
-        lambda: formulas.round_cost("complete", (40,) * 5)[0] / formulas.round_cost("complete", (10,) * 5)[0],
+        lambda r: formulas.round_cost("complete", (40,) * 5)[0] / formulas.round_cost("complete", (10,) * 5)[0],
         at_most(1),
         1.0,
         4.0,
-        lambda: (
+        lambda r: (
             "in complete components d - 1 = 0, so the printed bound does not count the M - Q messages that agents send "
             "to the sinks. Theorem 4 has d instead of d - 1"
         ),
     ),
-    exact(
+    Claim(
         "Corollary 2: regret grows no faster than the bound with T^(2/R) instead of min{M, T^(2/R)} (ratio of growth "
         "factors, T = 10^6 to 10^8)",
         "Corollary 2: 'R_H^R(T) = O(min{M, T^(2/R)} max{Σ_k log(R²KT)/Δ_k, R √log(R²KT)/(√M ε)} + M max{d_G^q})'",
         "at most 1",
-        lambda: growth(10**6, 10**8, 4)[0],
+        lambda r: growth(10**6, 10**8, 4)[0],
         at_most(1),
         1.0,
         7.5,
-        lambda: (
+        lambda r: (
             "the means form a grid, and R = 4. The first term of the bound is the bound of Theorem 2; the second does "
             "not depend on T"
         ),

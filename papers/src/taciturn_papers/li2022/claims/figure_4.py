@@ -3,9 +3,9 @@
 import math
 
 from taciturn.bench.results import Results
-from taciturn_papers.claims import Claim, alike, at_least, at_most
+from taciturn_papers.claims import Claim, alike, at_least, at_most, ratio_of
 from taciturn_papers.li2022 import settings
-from taciturn_papers.li2022.claims.shared import CONSTANTS, PREDICTED, exact, ratio, regret_falls, spent, text, value_of
+from taciturn_papers.li2022.claims.shared import CONSTANTS, PREDICTED, REGRET, regret_falls, spent, text, value_of
 from taciturn_papers.li2022.formulas import binding_agents, binding_epsilon, expected, growth
 from taciturn_papers.li2022.settings import AGENTS, ARMS, HORIZON, at_epsilon
 
@@ -49,13 +49,12 @@ PRIVACY = (
         FIGURE_4,
         [at_epsilon(e, "uniform") for e in FIGURE_4],
     ),
-    ratio(
+    Claim(
         "Figure 4: epsilon = 1 is the non-private case (ratio of the regret at epsilon = 1 to the regret without "
         "privacy)",
         "Section VII-A1: '… indicates the non-private case'",
         "non-private",
-        AT_ONE,
-        FREE,
+        lambda r: ratio_of(r, AT_ONE, FREE, REGRET),
         alike(1, 0.05, "'non-private case'"),
         1.0,
         1.5,
@@ -77,39 +76,39 @@ PRIVACY = (
         "Theorem 1: 'is Mε-differentially private'",
         [(f"epsilon = {e:g}", at_epsilon(e, "uniform")) for e in FIGURE_4],
     ),
-    exact(
+    Claim(
         "Theorem 1: regret grows no faster than the bound (ratio of growth factors of regret and bound, T = 10^6 to "
         "10^8, means on a grid)",
         "Theorem 1: 'incurs regret … upper bounded by O(max{Σ_k log(KT log T)/Δ_k, K log T √log(KT log T)/(√M ε)})'",
         "at most 1",
-        lambda: growth(10**6, 10**8)[0],
+        lambda r: growth(10**6, 10**8)[0],
         at_most(1),
         1.0,
         75.0,
-        lambda: f"{CONSTANTS}. For regret that is linear in T the ratio would be 75",
+        lambda r: f"{CONSTANTS}. For regret that is linear in T the ratio would be 75",
     ),
-    exact(
+    Claim(
         "Theorem 1: the cost is O(c1 M log T) (ratio of growth factors of cost and log T, T = 10^6 to 10^8, means on a "
         "grid)",
         "Theorem 1: 'incurs communication cost C_C(T) = O(c1 M log T)'",
         "at most 1",
-        lambda: growth(10**6, 10**8)[1],
+        lambda r: growth(10**6, 10**8)[1],
         at_most(1),
         1.0,
         75.0,
-        lambda: CONSTANTS,
+        lambda r: CONSTANTS,
     ),
-    exact(
+    Claim(
         "Remark 1: O(log T) regret needs a cost of order c1 M log T (ratio of growth factors of cost and log T, T = "
         "10^6 to 10^8, means on a grid)",
         "Remark 1: 'The communication cost C_C(T) = O(c1 M log T) is the minimum cost needed to achieve O(log T) order "
         "regret'",
         "at least 1",
-        lambda: growth(10**6, 10**8)[1],
+        lambda r: growth(10**6, 10**8)[1],
         at_least(1),
         1.0,
         0.5,
-        lambda: (
+        lambda r: (
             "in a fixed instance the algorithm itself has O(log T) regret and needs at most ceil(log2(1/Delta) + 1) = "
             f"{math.ceil(math.log2(ARMS) + 1)} rounds at any T. It needs log T rounds only if the gap shrinks with T"
         ),

@@ -1,9 +1,9 @@
 """Figure 8: heterogeneous rewards."""
 
 from taciturn.bench.results import Results
-from taciturn_papers.claims import Claim, alike, group_of, mean, read
+from taciturn_papers.claims import Claim, alike, group_of, mean, ratio_of, read
 from taciturn_papers.li2022 import formulas
-from taciturn_papers.li2022.claims.shared import REGRET, by_formulas, ratio, text, value_of
+from taciturn_papers.li2022.claims.shared import REGRET, by_formulas, text, value_of
 from taciturn_papers.li2022.formulas import expected
 from taciturn_papers.li2022.settings import HORIZON, few_agents
 
@@ -28,13 +28,12 @@ def on_a_grid() -> str:
 
 
 HETEROGENEITY = (
-    ratio(
+    Claim(
         "Figure 8: CDP-MAB has similar regret with heterogeneous and homogeneous rewards (ratio of the first to the "
         "second)",
         "Section VII-A3: 'our proposed method obtain similar regrets under two reward structures'",
         "similar",
-        DIFFER,
-        ALIKE,
+        lambda r: ratio_of(r, DIFFER, ALIKE, REGRET),
         alike(1, 0.3, "'similar'"),
         1.0,
         5.0,
@@ -43,13 +42,12 @@ HETEROGENEITY = (
             "gaps take longer to resolve, but an inferior arm costs less"
         ),
     ),
-    ratio(
+    Claim(
         "Figure 8: CDP-MAB reaches 1/M of a single agent's regret with homogeneous rewards (ratio of the regrets, M = "
         "5)",
         "Section VII-A3: 'which reached … of the single-agent performance under homogeneous reward'",
         "0.2",
-        ALIKE,
-        ALONE,
+        lambda r: ratio_of(r, ALIKE, ALONE, REGRET),
         read(0.2, 0.02, "1/M with M rounded to an integer, from 1/5.5 to 1/4.5"),
         0.2,
         1.0,

@@ -22,9 +22,7 @@ from taciturn_papers.li2022.claims.shared import (
     PREDICTED,
     REGRET,
     by_formulas,
-    exact,
     factor,
-    ratio,
     regret_falls,
     spent,
     text,
@@ -44,12 +42,11 @@ PARTICIPATION = (
         SHARES,
         [constrained(p, None, "uniform") for p in SHARES],
     ),
-    ratio(
+    Claim(
         "Section IV-C2: p < 1 raises regret by at most a factor p^(-3/2) (ratio of the regrets at p = 0.2 and p = 1)",
         "Section IV-C2: 'turn to be a constant and p^(-3/2) R_C(T) regret can be achieved'",
         f"at most {text(0.2**-1.5)}",
-        FEW,
-        EVERYONE,
+        lambda r: ratio_of(r, FEW, EVERYONE, REGRET),
         at_most(0.2**-1.5),
         0.2**-1.5,
         50.0,
@@ -167,12 +164,11 @@ CONSTRAINTS = (
         1.0,
         lambda r: f"the smallest regret is taken over the {len(CHEAPER)} settings that cost less",
     ),
-    ratio(
+    Claim(
         "Figure 7: the cost with R = 5, p = 1 is close to the largest cost (ratio to the cost with unlimited rounds)",
         "Section VII-A2: 'is close to the largest amount of required communication cost of the centralized setting'",
         "close",
-        LIMITED,
-        UNLIMITED,
+        lambda r: ratio_of(r, LIMITED, UNLIMITED, "cost"),
         alike(1, 0.2, "'close to'"),
         1.0,
         0.4,
@@ -180,15 +176,13 @@ CONSTRAINTS = (
             f"runs have {text(value_of(r, LIMITED, 'rounds'))} rounds on average with R = 5, and "
             f"{text(value_of(r, UNLIMITED, 'rounds'))} without a limit"
         ),
-        "cost",
     ),
-    ratio(
+    Claim(
         "Figure 7: the regret with R = 5, p = 1 is close to Figure 4's with epsilon = 1 (ratio of the first to the "
         "second)",
         "Section VII-A2: 'Correspondingly, the regret of this case is close to the performance in Fig. 4'",
         "close",
-        LIMITED,
-        UNLIMITED,
+        lambda r: ratio_of(r, LIMITED, UNLIMITED, REGRET),
         alike(1, 0.1, "'close to'"),
         1.0,
         2.0,
@@ -211,45 +205,45 @@ CONSTRAINTS = (
         "a round that would end after T is not played",
         tuple(f"R = {n}" for n in ROUNDS),
     ),
-    exact(
+    Claim(
         "Theorem 2: regret grows no faster than the bound with T^(2/R) instead of min{M, T^(2/R)} (ratio of growth "
         "factors, T = 10^6 to 10^8)",
         "Theorem 2: 'incurs regret … upper bounded by O(min{M, T^(2/R)/p^(3/2)} max{Σ_k log(R²KT)/Δ_k, R "
         "√log(R²KT)/(√M ε)})'",
         "at most 1",
-        lambda: growth(10**6, 10**8, 4)[0],
+        lambda r: growth(10**6, 10**8, 4)[0],
         at_most(1),
         1.0,
         7.5,
-        lambda: (
+        lambda r: (
             f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be "
             "7.5"
         ),
     ),
-    exact(
+    Claim(
         "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than no communication (T^(2/R)/M at this R, p = 1, T = "
         "10^5)",
         "Remark 2: 'T^(2/R)/p^(3/2) ≤ M → R ≥ 4 log T/(3 log pM)'",
         "at most 1",
-        lambda: factor(4 * LOGS / 3) / AGENTS,
+        lambda r: factor(4 * LOGS / 3) / AGENTS,
         at_most(1),
         1.0,
         2.0,
-        lambda: (
+        lambda r: (
             f"T^(2/R)/p^1.5 <= M requires R >= 2 log T/log(p^1.5 M) = {2 * LOGS:.2f}, as Remarks 3 and 5 state for p = "
             f"1; the claim's R is only {4 * LOGS / 3:.2f}. The last line of the proof has R >= log T/log pM instead, "
             "and T^(1/R) in the minimum"
         ),
     ),
-    exact(
+    Claim(
         "Section IV-C2: regret is M R_C(T) at R = 3 log T/(4 log M), p = 1 (ratio of min{M, T^(2/R)} at this R to M)",
         "Section IV-C2: 'the worst-cast regret is still M R_C(T) with R=3log T/4(log M)'",
         1.0,
-        lambda: min(AGENTS, factor(0.75 * LOGS)) / AGENTS,
+        lambda r: min(AGENTS, factor(0.75 * LOGS)) / AGENTS,
         equal(1),
         1.0,
         0.5,
-        lambda: (
+        lambda r: (
             f"this holds only because of the minimum, as for every R below 2 log T/log M = {2 * LOGS:.2f}. At the "
             f"claim's R = {0.75 * LOGS:.2f}, T^(2/R) is {text(factor(0.75 * LOGS) / AGENTS)} times M"
         ),

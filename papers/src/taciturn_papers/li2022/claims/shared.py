@@ -1,11 +1,11 @@
 """What the claims of Li & Song 2022 share: numbers as text, regrets that fall, and the epsilon of a message."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taciturn.bench.results import Config, Results
-from taciturn_papers.claims import Claim, Numbers, Range, at_most, falling, group_of, ratio_of
+from taciturn_papers.claims import Claim, Numbers, at_most, falling, group_of
 from taciturn_papers.li2022.formulas import expected
 from taciturn_papers.li2022.settings import AGENTS, HORIZON
 
@@ -54,37 +54,6 @@ def regret_falls(
         return f"regret is {runs}; {PREDICTED} it would be {along(expected(one)['regret'] for one in chosen)}"
 
     return falling(statement, quote, stated, [f"{name:g}" for name in names], chosen, REGRET, why)
-
-
-def ratio(
-    statement: str,
-    quote: str,
-    stated: str,
-    one: Config,
-    other: Config,
-    ranges: Range,
-    paper: float,
-    null: float,
-    why: Callable[[Results], str],
-    metric: str = REGRET,
-) -> Claim:
-    """A claim about the ratio of a metric in setting `one` to the same metric in `other`."""
-    return Claim(statement, quote, stated, lambda r: ratio_of(r, one, other, metric), ranges, paper, null, why)
-
-
-def exact(
-    statement: str,
-    quote: str,
-    stated: str | float,
-    value: Callable[[], Numbers],
-    ranges: Range | tuple[Range, ...],
-    paper: float | tuple[float, ...],
-    null: float | tuple[float, ...],
-    why: Callable[[], str],
-    labels: tuple[str, ...] = ("",),
-) -> Claim:
-    """A claim about numbers that need no run."""
-    return Claim(statement, quote, stated, lambda r: value(), ranges, paper, null, lambda r: why(), labels)
 
 
 def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -> Claim:

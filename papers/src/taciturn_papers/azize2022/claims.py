@@ -30,6 +30,7 @@ from taciturn_papers.claims import (
     alike,
     at_least,
     at_most,
+    equal,
     number_of,
     ratio_of,
     read,
@@ -110,8 +111,7 @@ OVER_TIME = (
         above(1),
         9.5,
         1.0,
-        "",
-        named(SECOND),
+        labels=named(SECOND),
     ),
     Claim(
         "Section 5: AdaP-UCB and AdaP-KLUCB have almost 10 times lower regret than their competitors (ratio of a "
@@ -147,7 +147,7 @@ OVER_TIME = (
         "the lower bound for bandits without privacy'",
         1.0,
         lambda _: equal_epsilon(100, 10**6) / (131 / 27 * math.sqrt((100 - 1) / 10**6)),
-        read(1, 1e-9, "rounding errors only, since it is an equation"),
+        equal(1),
         1.0,
         0.5,
         "the paper exchanges the two constants: the terms of max{sqrt(T (K - 1))/27, (K - 1)/(131 epsilon)} are equal "

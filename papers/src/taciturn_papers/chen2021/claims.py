@@ -4,7 +4,6 @@ The curves of the figures are means over runs. The paper does not define converg
 its share reaches `LEVEL` or, as a second reading where the paper gives a number of rounds, `ALL`.
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +23,17 @@ from taciturn_papers.claims import (
     Claim,
     above,
     alike,
+    along,
     at_least,
     at_most,
     below,
     falling,
     group_of,
     mean,
-    not_reversed,
     number_of,
     read,
     rounded,
+    together,
 )
 
 NEVER = math.inf
@@ -85,21 +85,9 @@ def slower(
         pairs = [(speed[0], speed[-1]), *itertools.pairwise(speed)]
         return [statistics.difference(a, b) for a, b in pairs]
 
-    names = list(named)
-    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
-    count = len(names) - 1
-    ranges = (above(0), *(not_reversed(),) * count)
-    return Claim(
-        f"{statement} (1/rounds {SPEED}: {pair})",
-        quote,
-        stated,
-        steps,
-        ranges,
-        (0.1 * count, *(0.1,) * count),
-        (0.0, *(-0.1,) * count),
-        why,
-        labels,
-    )
+    ranges, paper, labels = along(list(named), 0.1)
+    null = (0.0, *(-0.1,) * (len(named) - 1))
+    return Claim(f"{statement} (1/rounds {SPEED}: {pair})", quote, stated, steps, ranges, paper, null, why, labels)
 
 
 def slowing(results: Results) -> Estimate:
@@ -114,9 +102,7 @@ SIZES = {k: [n for n in (50, 100, 200, 400, 800) if n >= ENOUGH * k] for k in CH
 
 def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
     """Figure 2: the time of the slowest N divided by the time of the fastest."""
-    groups = [group_of(results, ppcl(CHEN2021[options], num_agents=n)) for n in sizes]
-    seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
-    times = [group.metrics[TO_LEVEL][np.isin(group.seeds, seeds)] for group in groups]
+    times = together(results, [ppcl(CHEN2021[options], num_agents=n) for n in sizes], TO_LEVEL)
     *_, slowest = ordered = sorted(times, key=lambda x: float(x.mean()))
     return quotient(slowest, ordered[0]) if np.isfinite(slowest).all() else mean([NEVER])
 
@@ -327,24 +313,6 @@ def consensus_of_runs() -> Claim:
     )
 
 
-def lemma_1_claim() -> Claim:
-    """Lemma 1, solved exactly for few agents."""
-    return Claim(
-        "Lemma 1: W, the number of agents on the best option, rises with probability >= B1/(B1 + D1) (smallest ratio "
-        "of probability to bound, N = 8)",
-        "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
-        "at least 1",
-        lambda r: lemma_1(CHEN2021[4], 8),
-        at_least(1 - 1e-9),
-        1.0,
-        0.5,
-        "the linear equations of the chain with K = 4 and without noise give the probability that the next change of W "
-        "is a rise, for every state. B1 and D1, the rates at which W rises and falls, depend on the whole state, and "
-        "the state can change while W stays the same. The proof therefore needs the smallest B1/(B1 + D1) among the "
-        "states with the same W. We divide the smallest probability among these states by this value",
-    )
-
-
 def lemma_2_claim(epsilon: float = 3.0) -> Claim:
     """Lemma 2, for an N large enough to make its bound informative."""
     small, *_ = lemma_2(GAP, 4, epsilon, 400)
@@ -410,7 +378,20 @@ PRIVACY = (
         ),
     ),
     consensus_of_runs(),
-    lemma_1_claim(),
+    Claim(
+        "Lemma 1: W, the number of agents on the best option, rises with probability >= B1/(B1 + D1) (smallest ratio "
+        "of probability to bound, N = 8)",
+        "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
+        "at least 1",
+        lambda r: lemma_1(CHEN2021[4], 8),
+        at_least(1 - 1e-9),
+        1.0,
+        0.5,
+        "the linear equations of the chain with K = 4 and without noise give the probability that the next change of W "
+        "is a rise, for every state. B1 and D1, the rates at which W rises and falls, depend on the whole state, and "
+        "the state can change while W stays the same. The proof therefore needs the smallest B1/(B1 + D1) among the "
+        "states with the same W. We divide the smallest probability among these states by this value",
+    ),
     lemma_2_claim(),
     lemma_3_claim(),
     Claim(

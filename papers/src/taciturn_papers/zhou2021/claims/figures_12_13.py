@@ -7,16 +7,15 @@ from taciturn.bench import statistics
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Floats
 from taciturn.policies.reference.t_prido import PRESETS
-from taciturn_papers.claims import Claim, Range, above, group_of, ratio_of, rounded, untested
+from taciturn_papers.claims import Claim, Range, above, group_of, ratio_of, rounded, together, untested
 from taciturn_papers.zhou2021.claims.shared import IN_ORDER, OURS, REGRET, at, everywhere, title, values
 from taciturn_papers.zhou2021.settings import MANY, TUNED, growing
 
 
 def regrets(results: Results, world: Config, part: int) -> Floats:
     """The ratio of the regret of T-PriDO to the regret of DT-PriDO, by seed."""
-    ours, theirs = (group_of(results, growing(world, policy)) for policy in ("TPriDO", "DTPriDO"))
-    x, y = ours.paired(theirs, at("regret", part))
-    return x / y
+    one, other = together(results, [growing(world, policy) for policy in OURS], at("regret", part))
+    return one / other
 
 
 def later_gain(statement: str, quote: str, stated: str, ranges: Sequence[Range]) -> Claim:

@@ -1,12 +1,11 @@
 """What the claims of Zhou et al. 2021 share: claims about every world, and the numbers that explain them."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate
-from taciturn_papers.claims import Claim, Range, above, group_of, not_reversed, steps_of
+from taciturn_papers.claims import Claim, Range, along, group_of, steps_of
 from taciturn_papers.zhou2021.settings import WORLDS, compared, named
 
 REGRET, EARNED, SHARED = "regret", "expected_reward", "shared"
@@ -89,15 +88,15 @@ def falls(
 ) -> Claim:
     """A metric falls along settings in every world: it falls from the first to the last, and no step rises."""
     lead = f"The {'average regrets' if metric == REGRET else 'shares of rounds with an answer'} {IN_ORDER} are"
-    names, steps = tuple(settings), len(settings) - 1
+    ranges, paper, labels = along(list(settings), 0.1)
     return everywhere(
         statement,
         quote,
         stated,
         lambda r, world: steps_of(r, [config(world) for config in settings.values()], metric),
-        (above(0), *(not_reversed(),) * steps),
-        (0.1 * steps, *(0.1,) * steps),
+        ranges,
+        paper,
         0.0,
         lambda r: f"{lead} {values(r, settings, metric, each)}. {why(r)}".rstrip(". "),
-        (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names))),
+        labels,
     )

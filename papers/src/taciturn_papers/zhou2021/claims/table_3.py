@@ -17,10 +17,10 @@ from taciturn_papers.claims import (
     alike,
     at_least,
     at_most,
-    group_of,
     number_of,
     ratio_of,
     rounded,
+    together,
     untested,
 )
 from taciturn_papers.zhou2021.claims.shared import (
@@ -107,9 +107,8 @@ def accuracy(policy: str, level: float) -> Claim:
 
 def accuracies(results: Results, world: Config, policy: str, level: float, part: int) -> Floats:
     """The ratio of the average rewards with noise to the average rewards without noise, by seed."""
-    noisy, exact = (group_of(results, private(world, policy, one)) for one in (level, None))
-    x, y = noisy.paired(exact, at("reward", part))
-    return x / y
+    noisy, exact = together(results, [private(world, policy, one) for one in (level, None)], at("reward", part))
+    return noisy / exact
 
 
 EACH = tuple(itertools.product(ACCURACY, LEVELS))
@@ -118,9 +117,7 @@ OF_EACH = [f"{title(policy)}, {level:g}" for policy, level in EACH]
 
 def kept(results: Results, noisy: Config, exact: Config, chance: Config) -> Estimate:
     """The share of the gain over random play that remains with noise."""
-    groups = [group_of(results, one) for one in (noisy, exact, chance)]
-    seeds = np.intersect1d(np.intersect1d(groups[0].seeds, groups[1].seeds), groups[2].seeds)
-    a, b, c = (group.metrics[EARNED][np.isin(group.seeds, seeds)] for group in groups)
+    a, b, c = together(results, [noisy, exact, chance], EARNED)
     # If nothing is learned without noise, there is no gain to keep.
     return statistics.share(a - c, b - c) if b.mean() > c.mean() else Estimate(*(math.nan,) * 3)
 

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from taciturn.bench import statistics
-from taciturn.bench.results import Config, Group, Results
+from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn_papers.claims import Claim, NotRunError, above, below, group_of, ratio_of, rounded
+from taciturn_papers.claims import Claim, NotRunError, above, below, ratio_of, rounded, together
 from taciturn_papers.zhou2021.claims.shared import EARNED, IN_ORDER, REGRET, among, at, everywhere, title, values
 from taciturn_papers.zhou2021.settings import (
     EXACT,
@@ -52,8 +52,6 @@ def learned(policy: str) -> float:
 
 
 NOISE = f"Poo-Loc, ACR, DSC and LinUCB learn from noisy sums with epsilon = {NOISY_RIVALS:g}"
-FREE = "Section 5.2: 'T-PriDO outperforms other algorithms without context-awareness'"
-AWARE = "Section 5.2: 'T-PriDO outperforms completely other context-aware algorithms'"
 OVER_AWARE = (
     "Section 5.2: 'The average reward of T-PriDO up to … is 83% over LinUCB, 73% over Gauss-LinUCB, 49.2% over DSC and "
     "41.9% over ACR'"
@@ -85,24 +83,14 @@ def gain(rival: str) -> Claim:
     )
 
 
-def best(results: Results, configs: Sequence[Config], metric: str, choose: Callable[..., Floats]) -> dict[int, float]:
-    """The largest or smallest value of a metric among settings, by seed."""
-    found = [by_seed(group_of(results, config), metric) for config in configs]
-    seeds = sorted(set.intersection(*map(set, found)))
-    values_of = choose(np.array([[one[seed] for seed in seeds] for one in found]), 0)
-    return dict(zip(seeds, values_of.tolist(), strict=True))
-
-
 def over_best(
     rivals: Sequence[str], metric: str, choose: Callable[..., Floats]
 ) -> Callable[[Results, Config], list[Estimate]]:
     """The ratio of a metric of T-PriDO to the best rival's on each seed."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
-        ours = by_seed(group_of(results, compared(world, "TPriDO")), metric)
-        theirs = best(results, [compared(world, rival) for rival in rivals], metric, choose)
-        seeds = sorted(set(ours) & set(theirs))
-        return [statistics.ratio([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])]
+        ours, *theirs = together(results, [compared(world, one) for one in ("TPriDO", *rivals)], metric)
+        return [statistics.ratio(ours, choose(theirs, 0))]
 
     return measured
 
@@ -157,38 +145,18 @@ def reduction(rival: str) -> Claim:
     )
 
 
-def by_seed(group: Group, metric: str) -> dict[int, float]:
-    """A metric by seed."""
-    return dict(zip(group.seeds.tolist(), group.metrics[metric].tolist(), strict=True))
-
-
-def share_of_last(results: Results, config: Config, parts: Sequence[int]) -> dict[int, float]:
-    """The ratio of the average reward after these sevenths of a run to the last one, mean over `parts`, by seed."""
-    group = group_of(results, config)
-    early = np.mean([group.metrics[at("reward", part)] for part in parts], 0)
-    return dict(zip(group.seeds.tolist(), (early / group.metrics[EARNED]).tolist(), strict=True))
-
-
-def last(results: Results, config: Config) -> dict[int, float]:
-    """The average reward of a whole run, by seed."""
-    return by_seed(group_of(results, config), EARNED)
-
-
-def of_several(results: Results, configs: Sequence[Config], value: Callable[[Config], dict[int, float]]) -> Floats:
-    """The mean of a value over settings, one entry per seed."""
-    found = [value(config) for config in configs]
-    seeds = sorted(set.intersection(*map(set, found)))
-    return np.array([np.mean([one[seed] for one in found]) for seed in seeds])
+def share_of_last(results: Results, configs: Sequence[Config], parts: Sequence[int]) -> Floats:
+    """The ratio of the average reward after these sevenths of a run to the last one, mean over `parts`,
+    [settings, seeds]."""
+    early = np.mean([together(results, configs, at("reward", part)) for part in parts], 0)
+    return np.asarray(early / together(results, configs, EARNED))
 
 
 def faster(statement: str, quote: str, rivals: Sequence[str], why: str) -> Claim:
     """Section 5.2: algorithms that converge faster than T-PriDO."""
 
     def measured(results: Results, world: Config) -> list[Estimate]:
-        ours, *theirs = (
-            of_several(results, [compared(world, one)], lambda config: share_of_last(results, config, [1]))
-            for one in ("TPriDO", *rivals)
-        )
+        ours, *theirs = share_of_last(results, [compared(world, one) for one in ("TPriDO", *rivals)], [1])
         return [statistics.difference(their, ours) for their in theirs]
 
     return everywhere(
@@ -212,7 +180,7 @@ def free_and_aware(
     statement: str,
     quote: str,
     stated: str,
-    value: Callable[[Results, Config], dict[int, float]],
+    value: Callable[[Results, Sequence[Config]], Floats],
     paper: float,
     note: str,
 ) -> Claim:
@@ -220,8 +188,7 @@ def free_and_aware(
 
     def measured(results: Results, world: Config) -> list[Estimate]:
         free, aware = (
-            of_several(results, [compared(world, one) for one in some], lambda config: value(results, config))
-            for some in (CONTEXT_FREE, CONTEXT_AWARE)
+            value(results, [compared(world, one) for one in some]).mean(0) for some in (CONTEXT_FREE, CONTEXT_AWARE)
         )
         return [statistics.difference(free, aware)]
 
@@ -242,8 +209,8 @@ def squares(results: Results, more: str, less: str) -> Floats:
     """Squared deviations of average regrets, [2, seeds, worlds], in units of their mean in each world."""
     found = []
     for world in WORLDS:
-        pair = group_of(results, compared(world, more)).paired(group_of(results, compared(world, less)), REGRET)
-        both = np.stack([(x - x.mean()) ** 2 for x in pair])
+        pair = together(results, [compared(world, one) for one in (more, less)], REGRET)
+        both = (pair - pair.mean(1, keepdims=True)) ** 2
         found.append(both / both.mean())
     if len({both.shape for both in found}) > 1:
         raise NotRunError("worlds have other seeds")
@@ -252,15 +219,11 @@ def squares(results: Results, more: str, less: str) -> Floats:
 
 def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, str]]) -> Claim:
     """Table 2: an order of variances over seeds. Worlds are pooled after division by the mean variance in each."""
-
-    def measured(results: Results) -> list[Estimate]:
-        return [statistics.share(*squares(results, more, less)) for more, less in pairs]
-
     return Claim(
         f"{statement} (ratio of variances of the average regret)",
         quote,
         stated,
-        measured,
+        lambda r: [statistics.share(*squares(r, more, less)) for more, less in pairs],
         above(1),
         tuple(VARIANCES[more] / VARIANCES[less] for more, less in pairs),
         1.0,
@@ -271,21 +234,17 @@ def spread(statement: str, quote: str, stated: str, pairs: Sequence[tuple[str, s
     )
 
 
-SPREAD_QUOTE = (
-    "Section 5.2: 'ACR and DUCB have higher variance than that of T-PriDO, DSC and Gauss-LinUCB … Gauss-LinUCB has the "
-    "least variance of average regret'"
-)
 WITHIN = "Averages are over all rounds so far. A policy that learns nothing reaches its final average immediately"
 ALGORITHMS = (
     *map(gain, GAINS),
     outperforms(
         "Table 1: T-PriDO outperforms algorithms without contexts",
-        FREE,
+        "Section 5.2: 'T-PriDO outperforms other algorithms without context-awareness'",
         ("Random", "ItemUCB1", "DUCB", "HCT"),
     ),
     outperforms(
         "Table 1: T-PriDO outperforms other context-aware algorithms",
-        AWARE,
+        "Section 5.2: 'T-PriDO outperforms completely other context-aware algorithms'",
         ("LinUCB", "GaussLinUCB", "DSC", "ACR"),
     ),
     outperforms(
@@ -339,7 +298,7 @@ ALGORITHMS = (
         "Section 5.2: 'the context-free algorithms can converge faster than the algorithms with context-awareness "
         "before round n = 4'",
         "faster",
-        lambda r, config: share_of_last(r, config, range(1, FIRST + 1)),
+        lambda r, configs: share_of_last(r, configs, range(1, FIRST + 1)),
         sum(map(learned, CONTEXT_FREE)) / len(CONTEXT_FREE) - sum(map(learned, CONTEXT_AWARE)) / len(CONTEXT_AWARE),
         f"For each algorithm we average the ratios after 1/7, 2/7, ... {FIRST}/7 of the run; {FIRST}/7 of the run "
         "corresponds to n = 40,000",
@@ -350,13 +309,13 @@ ALGORITHMS = (
         "Section 5.2: 'the context-aware algorithms … can obtain a higher average reward than other context-free "
         "algorithms in a long term'",
         "below 0",
-        last,
+        lambda r, configs: together(r, configs, EARNED),
         sum(map(earned, CONTEXT_FREE)) / len(CONTEXT_FREE) - sum(map(earned, CONTEXT_AWARE)) / len(CONTEXT_AWARE),
         "In the paper's Table 1 Poo-Loc earns more than all context-aware rivals",
     ),
     spread(
         "Table 2: ACR and DUCB vary more than T-PriDO, DSC and Gauss-LinUCB",
-        SPREAD_QUOTE.partition(" …")[0] + "'",
+        "Section 5.2: 'ACR and DUCB have higher variance than that of T-PriDO, DSC and Gauss-LinUCB'",
         "higher",
         tuple(itertools.product(("ACR", "DUCB"), ("TPriDO", "DSC", "GaussLinUCB"))),
     ),

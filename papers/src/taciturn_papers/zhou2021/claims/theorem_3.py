@@ -30,11 +30,6 @@ def third_exponent(dims: int, eta: float) -> float:
     return (3 + 2 * p) / (p * (p + 1) * dims)
 
 
-def exponents(sign: int) -> str:
-    """The exponents of the first term, by dimension."""
-    return ", ".join(f"{first_exponent(dims, sign):.2f}" for dims in DIMENSIONS)
-
-
 THEOREM_3 = (
     everywhere(
         "Theorem 3: cumulative regret is sublinear (exponent of n over the second half of the run)",
@@ -69,8 +64,8 @@ THEOREM_3 = (
         below(1),
         tuple(first_exponent(dims, -1) for dims in DIMENSIONS),
         1.0,
-        f"The factor (4 lambda ln n) has the opposite sign in its exponent; with that sign, the exponents of n are "
-        f"{exponents(-1)}",
+        "The factor (4 lambda ln n) has the opposite sign in its exponent; with that sign, the exponents of n are "
+        + ", ".join(f"{first_exponent(dims, -1):.2f}" for dims in DIMENSIONS),
         OF_DIMENSIONS,
     ),
     Claim(
@@ -126,8 +121,7 @@ THEOREM_3 = (
         below(0),
         -0.1,
         0.0,
-        "",
-        OF_DIMENSIONS,
+        labels=OF_DIMENSIONS,
     ),
     untested(
         "Theorem 3: the regret is at most the bound",

@@ -6,7 +6,7 @@ import numpy as np
 
 from taciturn.bench.results import Results
 from taciturn.bench.statistics import Estimate, Floats
-from taciturn_papers.claims import Claim, Range, above, group_of, mean, read, rounded, untested
+from taciturn_papers.claims import Claim, above, mean, read, rounded, together, untested
 from taciturn_papers.jiang2020 import crowd
 from taciturn_papers.jiang2020.crowd import BEST, GOOD, PAYMENT_CUT, PAYMENTS, SCORE_GAIN, TASKS, WORKERS
 from taciturn_papers.jiang2020.settings import crowd_of
@@ -35,12 +35,10 @@ def mean_gain(name: str) -> float:
     return 100 * (ours / flat - 1)
 
 
-def by_task(results: Results, name: str, other: str, value: str) -> tuple[Floats, Floats]:
-    """A metric of each task under two rules, both [draws, 9] and paired."""
-    one, two = (group_of(results, crowd_of(payment)) for payment in (name, other))
-    pairs = [one.paired(two, f"{value}_{task + 1}") for task in range(TASKS)]
-    first, second = (np.stack(values, axis=1) for values in zip(*pairs, strict=True))
-    return first, second
+def by_task(results: Results, name: str, other: str, value: str) -> Floats:
+    """A metric of each task under two rules, [rules, draws, tasks], paired."""
+    pair = [crowd_of(payment) for payment in (name, other)]
+    return np.stack([together(results, pair, f"{value}_{task + 1}") for task in range(TASKS)], axis=2)
 
 
 def higher(results: Results, name: str, other: str, value: str) -> Estimate:
@@ -59,12 +57,6 @@ def gains(results: Results) -> str:
         f"{NOT_WORKERS}. On average over tasks, the mean score is higher by {', '.join(found)}. The paper has 25.4%, "
         "47.3% and 17.7%"
     )
-
-
-def errors(counts: tuple[int, ...]) -> tuple[Range, ...]:
-    """Ranges for the counts of the experiment: two binomial standard deviations."""
-    why = "two standard deviations of a count among 180 workers"
-    return tuple(read(n, 2 * math.sqrt(n * (1 - n / WORKERS)), why) for n in counts)
 
 
 TASKS_ABOVE = (("WINTALL-20", "Flat"), ("WINTALL-40", "Flat"), ("WINTALL-40", "WINTALL-20"))
@@ -148,7 +140,10 @@ CROWD = (
             WORKERS * float(predicted("WINTALL-40")[4:].sum()),
             *(WORKERS * float(predicted(name)[5]) for name in WITH_BONUS),
         ],
-        errors(COUNTS),
+        tuple(
+            read(n, 2 * math.sqrt(n * (1 - n / WORKERS)), "two standard deviations of a count among 180 workers")
+            for n in COUNTS
+        ),
         tuple(map(float, COUNTS)),
         0.0,
         NOT_WORKERS,

@@ -2,10 +2,9 @@
 
 import math
 
-from taciturn.bench import statistics
 from taciturn.bench.results import Results
 from taciturn.envs.federated_bandit.protocol import information_sharing
-from taciturn_papers.claims import Claim, Numbers, above, at_least, at_most, group_of, mean, read
+from taciturn_papers.claims import Claim, above, at_least, at_most, difference_of, group_of, mean, read
 from taciturn_papers.li2022 import formulas, settings
 from taciturn_papers.li2022.claims.shared import LOGS, ONE, WAITING, factor, listed, per_round, spent, text, value_of
 from taciturn_papers.li2022.formulas import expected, waiting
@@ -15,12 +14,6 @@ NAMES = ("complete", "star", "ring", "random")
 SLOTS = waiting("ring", AGENTS)
 GRAPH = {name: on_graph(name, "uniform") for name in NAMES}
 ORDER = (("random", "star"), ("ring", "random"), ("ring", "star"), ("ring", "complete"))
-
-
-def waits_longer(results: Results) -> Numbers:
-    """The regret while waiting on the first graph of each pair minus the same on the second."""
-    pairs = ((group_of(results, GRAPH[a]), group_of(results, GRAPH[b])) for a, b in ORDER)
-    return [statistics.difference(*a.paired(b, WAITING)) for a, b in pairs]
 
 
 def why_not_seen(results: Results) -> str:
@@ -40,26 +33,11 @@ ACCOUNTINGS = (("messages", "cost"), ("edges", "cost_bound"))
 """Counts every message of the protocol, or every edge in every slot of a round as in Theorem 3's bound."""
 
 
-def cheapest(results: Results) -> Numbers:
-    """Figure 10: the ratio of the cost per round of the other graphs to the cost of the star."""
-    return [
-        per_round(results, GRAPH[name], metric) / per_round(results, GRAPH["star"], metric)
-        for _, metric in ACCOUNTINGS
-        for name in NAMES
-        if name != "star"
-    ]
-
-
 def links(name: str, accounting: str) -> float:
     """The number of links that GIS uses in a round, at c2 = 1."""
     graph = settings.graph(name, AGENTS)
     sharing = information_sharing(graph)
     return float(sum(sharing.counts.values()) if accounting == "messages" else sharing.slots * graph.num_edges)
-
-
-def regular_diameter() -> float:
-    """Table I: the diameter by the formula with the Laplacian's eigenvalue."""
-    return math.log(AGENTS) / math.log(1 / formulas.second_eigenvalues(AGENTS)[0])
 
 
 def eigenvalue_note() -> str:
@@ -81,7 +59,7 @@ GRAPHS = (
         "Section VII-B1: 'the Star and Fully-connected graph achieve the smallest regrets while the Ring graph incurs "
         "larger regret'",
         "larger",
-        waits_longer,
+        lambda r: [difference_of(r, GRAPH[a], GRAPH[b], WAITING) for a, b in ORDER],
         above(0),
         1.0,
         0.0,
@@ -94,12 +72,16 @@ GRAPHS = (
         "Section VII-B1: 'The Star graph is closest to the centralized setting and has the smallest communication "
         "cost'",
         "smallest",
-        cheapest,
+        lambda r: [
+            per_round(r, GRAPH[name], metric) / per_round(r, GRAPH["star"], metric)
+            for _, metric in ACCOUNTINGS
+            for name in NAMES
+            if name != "star"
+        ],
         above(1),
         2.0,
         1.0,
-        "",
-        tuple(f"{name}, {label}" for label, _ in ACCOUNTINGS for name in NAMES if name != "star"),
+        labels=tuple(f"{name}, {label}" for label, _ in ACCOUNTINGS for name in NAMES if name != "star"),
     ),
     spent(3, "Theorem 3: 'is (Mε)-differentially private'", list(GRAPH.items())),
     Claim(
@@ -152,7 +134,7 @@ GRAPHS = (
         at_most(1),
         1.0,
         2.0,
-        lambda r: f"the ring's diameter is {SLOTS + 1}, about M/2, so M(M - 1) is about twice Theorem 3's M(d_G - 1)",
+        f"the ring's diameter is {SLOTS + 1}, about M/2, so M(M - 1) is about twice Theorem 3's M(d_G - 1)",
         ("star", "ring"),
     ),
     Claim(
@@ -160,7 +142,7 @@ GRAPHS = (
         "this ratio, d = 4)",
         "Table I: 'is the second largest eigenvalue of the Laplace matrix of the graph'",
         f"at least {DIAMETER}",
-        lambda r: regular_diameter(),
+        lambda r: math.log(AGENTS) / math.log(1 / formulas.second_eigenvalues(AGENTS)[0]),
         at_least(DIAMETER),
         DIAMETER,
         0.0,
@@ -174,10 +156,8 @@ GRAPHS = (
         at_most(1),
         1.0,
         2.0,
-        lambda r: (
-            "the sum of Delta^(r/R) over r = 0 ... R - 1 has the first term 1 and so exceeds 1. It is of order 1 + R / "
-            "log(1/Delta). The paper writes the sum from r = 1 to R but counts R + 1 terms"
-        ),
+        "the sum of Delta^(r/R) over r = 0 ... R - 1 has the first term 1 and so exceeds 1. It is of order 1 + R / "
+        "log(1/Delta). The paper writes the sum from r = 1 to R but counts R + 1 terms",
     ),
     Claim(
         "Remarks 3 and 5: R >= 2 log T/log M rounds are no worse than no communication (T^(2/R)/M at the smallest R)",
@@ -187,7 +167,7 @@ GRAPHS = (
         ONE,
         1.0,
         2.0,
-        lambda r: f"the smallest R is {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
+        f"the smallest R is {2 * LOGS:.2f} for T = 10^5 and M = {AGENTS}. Remark 5 has the same words",
     ),
     Claim(
         "Equation 22: S(r_k) <= 16 log(8 K r^2 T)/(M Delta_k^2) (constant needed instead of 16, largest over all gaps)",
@@ -197,9 +177,7 @@ GRAPHS = (
         at_most(16),
         16.0,
         128.0,
-        lambda r: (
-            "before r_k, Dtilde > Delta_k / 4 and so 8 / Dtilde^2 < 8 * 16 / Delta_k^2: the constant is 128. The "
-            "second term's constant 32 = 8 * 4 is right, and no order changes"
-        ),
+        "before r_k, Dtilde > Delta_k / 4 and so 8 / Dtilde^2 < 8 * 16 / Delta_k^2: the constant is 128. The "
+        "second term's constant 32 = 8 * 4 is right, and no order changes",
     ),
 )

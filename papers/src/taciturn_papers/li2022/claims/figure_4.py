@@ -85,7 +85,7 @@ PRIVACY = (
         at_most(1),
         1.0,
         75.0,
-        lambda r: f"{CONSTANTS}. For regret that is linear in T the ratio would be 75",
+        f"{CONSTANTS}. For regret that is linear in T the ratio would be 75",
     ),
     Claim(
         "Theorem 1: the cost is O(c1 M log T) (ratio of growth factors of cost and log T, T = 10^6 to 10^8, means on a "
@@ -96,7 +96,7 @@ PRIVACY = (
         at_most(1),
         1.0,
         75.0,
-        lambda r: CONSTANTS,
+        CONSTANTS,
     ),
     Claim(
         "Remark 1: O(log T) regret needs a cost of order c1 M log T (ratio of growth factors of cost and log T, T = "
@@ -108,9 +108,7 @@ PRIVACY = (
         at_least(1),
         1.0,
         0.5,
-        lambda r: (
-            "in a fixed instance the algorithm itself has O(log T) regret and needs at most ceil(log2(1/Delta) + 1) = "
-            f"{math.ceil(math.log2(ARMS) + 1)} rounds at any T. It needs log T rounds only if the gap shrinks with T"
-        ),
+        "in a fixed instance the algorithm itself has O(log T) regret and needs at most ceil(log2(1/Delta) + 1) = "
+        f"{math.ceil(math.log2(ARMS) + 1)} rounds at any T. It needs log T rounds only if the gap shrinks with T",
     ),
 )

@@ -2,19 +2,7 @@
 
 from taciturn.bench.results import Config, Results
 from taciturn.bench.statistics import Estimate
-from taciturn_papers.claims import (
-    Claim,
-    Numbers,
-    above,
-    alike,
-    at_most,
-    equal,
-    group_of,
-    mean,
-    number_of,
-    ratio_of,
-    rounded,
-)
+from taciturn_papers.claims import Claim, above, alike, at_most, equal, group_of, mean, number_of, ratio_of, rounded
 from taciturn_papers.li2022 import formulas
 from taciturn_papers.li2022.claims.shared import (
     CONSTANTS,
@@ -67,12 +55,6 @@ BY_HORIZON = (("T = 10^5", HORIZON), ("T = 10^4", SHORT))
 FREE_ROUNDS = constrained(None, None, "uniform", SHORT)
 
 
-def four_and_five(results: Results) -> Numbers:
-    """Figure 6: the ratio of the regret with R = 4 to the regret with R = 5."""
-    pairs = ([constrained(None, n, "uniform", horizon) for n in (4, 5)] for _, horizon in BY_HORIZON)
-    return [ratio_of(results, four, five, REGRET) for four, five in pairs]
-
-
 def why_not_alike(results: Results) -> str:
     """The ratio of the regrets on a grid, and how few arms make them close."""
     few = formulas.same_rounds()
@@ -96,7 +78,10 @@ ROUND_LIMITS = (
         "Figure 6: the regrets with R = 4 and R = 5 are almost the same (ratio of the first to the second)",
         "Section VII-A2: 'the regret we reached at … and 5 are almost the same'",
         "almost the same",
-        four_and_five,
+        lambda r: [
+            ratio_of(r, constrained(None, 4, "uniform", horizon), constrained(None, 5, "uniform", horizon), REGRET)
+            for _, horizon in BY_HORIZON
+        ],
         alike(1, 0.05, "'almost the same'"),
         1.0,
         2.0,
@@ -162,7 +147,7 @@ CONSTRAINTS = (
         above(1),
         1.5,
         1.0,
-        lambda r: f"the smallest regret is taken over the {len(CHEAPER)} settings that cost less",
+        f"the smallest regret is taken over the {len(CHEAPER)} settings that cost less",
     ),
     Claim(
         "Figure 7: the cost with R = 5, p = 1 is close to the largest cost (ratio to the cost with unlimited rounds)",
@@ -215,10 +200,7 @@ CONSTRAINTS = (
         at_most(1),
         1.0,
         7.5,
-        lambda r: (
-            f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be "
-            "7.5"
-        ),
+        f"{CONSTANTS}. The means form a grid, R = 4 and p = 1. For regret that is linear in T the ratio would be 7.5",
     ),
     Claim(
         "Remark 2: R >= 4 log T/(3 log pM) rounds are no worse than no communication (T^(2/R)/M at this R, p = 1, T = "
@@ -229,11 +211,9 @@ CONSTRAINTS = (
         at_most(1),
         1.0,
         2.0,
-        lambda r: (
-            f"T^(2/R)/p^1.5 <= M requires R >= 2 log T/log(p^1.5 M) = {2 * LOGS:.2f}, as Remarks 3 and 5 state for p = "
-            f"1; the claim's R is only {4 * LOGS / 3:.2f}. The last line of the proof has R >= log T/log pM instead, "
-            "and T^(1/R) in the minimum"
-        ),
+        f"T^(2/R)/p^1.5 <= M requires R >= 2 log T/log(p^1.5 M) = {2 * LOGS:.2f}, as Remarks 3 and 5 state for p = "
+        f"1; the claim's R is only {4 * LOGS / 3:.2f}. The last line of the proof has R >= log T/log pM instead, "
+        "and T^(1/R) in the minimum",
     ),
     Claim(
         "Section IV-C2: regret is M R_C(T) at R = 3 log T/(4 log M), p = 1 (ratio of min{M, T^(2/R)} at this R to M)",
@@ -243,9 +223,7 @@ CONSTRAINTS = (
         equal(1),
         1.0,
         0.5,
-        lambda r: (
-            f"this holds only because of the minimum, as for every R below 2 log T/log M = {2 * LOGS:.2f}. At the "
-            f"claim's R = {0.75 * LOGS:.2f}, T^(2/R) is {text(factor(0.75 * LOGS) / AGENTS)} times M"
-        ),
+        f"this holds only because of the minimum, as for every R below 2 log T/log M = {2 * LOGS:.2f}. At the "
+        f"claim's R = {0.75 * LOGS:.2f}, T^(2/R) is {text(factor(0.75 * LOGS) / AGENTS)} times M",
     ),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taciturn.bench.results import Config, Results
-from taciturn_papers.claims import Claim, Numbers, at_most, falling, group_of
+from taciturn_papers.claims import Claim, at_most, falling, group_of
 from taciturn_papers.li2022.formulas import expected
 from taciturn_papers.li2022.settings import AGENTS, HORIZON
 
@@ -58,20 +58,15 @@ def regret_falls(
 
 def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -> Claim:
     """Theorems 1 to 4: each message is (M epsilon)-differentially private."""
-
-    def measured(results: Results) -> Numbers:
-        return [
-            value_of(results, one, "epsilon_message")
-            / (one["env_params"]["num_agents"] * one["policy_params"]["epsilon"])
-            for _, one in settings_of
-        ]
-
     return Claim(
         f"Theorem {theorem}: M epsilon-differential privacy holds for each message (ratio of its epsilon in the "
         "accountant to M epsilon)",
         quote,
         "at most 1",
-        measured,
+        lambda r: [
+            value_of(r, one, "epsilon_message") / (one["env_params"]["num_agents"] * one["policy_params"]["epsilon"])
+            for _, one in settings_of
+        ],
         ONE,
         1.0,
         math.inf,

@@ -131,17 +131,6 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
     )
 
 
-def agreed(results: Results) -> str:
-    """Figure 2b: the course after the first consensus, and other readings of the claim."""
-    group = group_of(results, BASE)
-    return (
-        "this is the time of the first consensus, averaged over runs. Consensus does not last: at t = 50, "
-        f"{group.mean('consensus'):.0%} of the runs are in consensus. The mean curve reaches {ALL:.1%} after "
-        f"{group.mean(TO_ALL):.1f} rounds. Figure 4 has the same configuration (gap 0.3), and there the paper says "
-        "around 30 rounds. The text says 'four agents' where four arms are meant"
-    )
-
-
 AGENTS = (
     Claim(
         "Figure 1: the best option's share Y converges exponentially (ratio of the times to halve 1 - Y from 0.1 and "
@@ -173,7 +162,12 @@ AGENTS = (
         rounded(20, 10, "we read 'around' as rounded to a multiple of 10 rounds"),
         20.0,
         NEVER,
-        agreed,
+        lambda r: (
+            "this is the time of the first consensus, averaged over runs. Consensus does not last: at t = 50, "
+            f"{group_of(r, BASE).mean('consensus'):.0%} of the runs are in consensus. The mean curve reaches {ALL:.1%} "
+            f"after {group_of(r, BASE).mean(TO_ALL):.1f} rounds. Figure 4 has the same configuration (gap 0.3), and "
+            "there the paper says around 30 rounds. The text says 'four agents' where four arms are meant"
+        ),
     ),
     Claim(
         f"Figure 2: N matters little once N is large (ratio of rounds {SPEED}, slowest N to fastest N)",
@@ -286,16 +280,6 @@ GAPS = (
 LEVELS_OF = {"no noise" if e is None else f"epsilon = {e:g}": ppcl(CHEN2021[4], epsilon=e) for e in LEVELS}
 
 
-def absorbed(results: Results) -> str:
-    """Theorem 1: which part of it holds under noise."""
-    ever = number_of(results, LEVELS_OF["epsilon = 3"], "agreed_on_best").value
-    return (
-        "the theorem's mu may be at most the gap, 0.3. Consensus is absorbing only without noise. Noise keeps the "
-        "estimates of options without supporters above 0, and agents therefore leave the consensus, at rates that the "
-        f"proof takes as 0. The first consensus is on the best option in {ever:.1%} of the runs with epsilon = 3"
-    )
-
-
 def consensus_of_runs() -> Claim:
     """Theorem 1, with the largest mu that the model allows."""
     size = BASE["env_params"]["num_agents"]
@@ -308,7 +292,12 @@ def consensus_of_runs() -> Claim:
         at_least(least),
         1.0,
         0.0,
-        absorbed,
+        lambda r: (
+            "the theorem's mu may be at most the gap, 0.3. Consensus is absorbing only without noise. Noise keeps the "
+            "estimates of options without supporters above 0, and agents therefore leave the consensus, at rates that "
+            "the proof takes as 0. The first consensus is on the best option in "
+            f"{number_of(r, LEVELS_OF['epsilon = 3'], 'agreed_on_best').value:.1%} of the runs with epsilon = 3"
+        ),
         ("no noise", "epsilon = 3"),
     )
 
@@ -355,16 +344,6 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
     )
 
 
-def replies(results: Results) -> str:
-    """The number of replies in a run, and the epsilon spent."""
-    runs = group_of(results, BASE)
-    return (
-        "this is the epsilon of one message, as in the theorem. Over a run every agent replies at every tick of every "
-        f"agent, {runs.mean('replies'):,.0f} times by t = 50, and spends epsilon = {runs.mean('epsilon_zcdp'):,.0f} "
-        "(zCDP, delta = 1e-5)"
-    )
-
-
 PRIVACY = (
     slower(
         "Figure 5: convergence is faster with a larger epsilon",
@@ -402,7 +381,11 @@ PRIVACY = (
         at_most(1 + 1e-9),
         1.0,
         NEVER,
-        replies,
+        lambda r: (
+            "this is the epsilon of one message, as in the theorem. Over a run every agent replies at every tick of "
+            f"every agent, {group_of(r, BASE).mean('replies'):,.0f} times by t = 50, and spends epsilon = "
+            f"{group_of(r, BASE).mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)"
+        ),
     ),
 )
 

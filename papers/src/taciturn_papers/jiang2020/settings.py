@@ -23,11 +23,6 @@ RULES: dict[str, tuple[str, Config]] = {
 }
 
 
-def crowd_of(payment: str) -> Config:
-    """Section 2.6: one payment rule."""
-    return {"payment": payment}
-
-
 def learning(distribution: str, policy: str, own: Config, horizon: float = 300.0) -> Config:
     """Figures 3.3 to 3.6: training."""
     return config("federated_training_v0", policy, own, time_distribution=distribution, horizon=horizon)

@@ -9,7 +9,6 @@ from taciturn.bench.statistics import Estimate, Floats
 from taciturn_papers.claims import Claim, above, mean, read, rounded, together, untested
 from taciturn_papers.jiang2020 import crowd
 from taciturn_papers.jiang2020.crowd import BEST, GOOD, PAYMENT_CUT, PAYMENTS, SCORE_GAIN, TASKS, WORKERS
-from taciturn_papers.jiang2020.settings import crowd_of
 
 NO_WORKERS = (
     "the result depends on workers of Mechanical Turk, who cannot be simulated; our own checks use a model of them"
@@ -37,7 +36,7 @@ def mean_gain(name: str) -> float:
 
 def by_task(results: Results, name: str, other: str, value: str) -> Floats:
     """A metric of each task under two rules, [rules, draws, tasks], paired."""
-    pair = [crowd_of(payment) for payment in (name, other)]
+    pair = [{"payment": name}, {"payment": other}]
     return np.stack([together(results, pair, f"{value}_{task + 1}") for task in range(TASKS)], axis=2)
 
 

@@ -21,20 +21,7 @@ from taciturn_papers.claims import (
 from taciturn_papers.jiang2020.model import slowest_geometric_sd, slowest_pareto_round, solve
 from taciturn_papers.jiang2020.settings import CLIENTS, PAPER_RULE, PARTS, RULES, learning, timing
 
-IID, SKEWED = CLIENTS.values()
-
-
-def fit_note(results: Results) -> str:
-    """A form that fits better than the paper's."""
-    fits = "; ".join(
-        f"{group_of(results, one).mean('r_squared'):.3f} and "
-        f"{group_of(results, one).mean('r_squared_shifted'):.3f} ({name})"
-        for name, one in CLIENTS.items()
-    )
-    return (
-        "the form c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k. The R² "
-        f"of the paper's form and of c - a/k are {fits}"
-    )
+IID = CLIENTS["IID clients"]
 
 
 REWARD_CURVE = (
@@ -46,7 +33,15 @@ REWARD_CURVE = (
         alike(1, 0.1, "'fits … well'"),
         1.0,
         0.0,
-        fit_note,
+        lambda r: (
+            "the form c - a/k fits better, since averaging k of M updates leaves a variance proportional to 1/k. The "
+            "R² of the paper's form and of c - a/k are "
+            + "; ".join(
+                f"{group_of(r, one).mean('r_squared'):.3f} and {group_of(r, one).mean('r_squared_shifted'):.3f} "
+                f"({name})"
+                for name, one in CLIENTS.items()
+            )
+        ),
     ),
     Claim(
         "Section 3.4: the reward function is 0.04 - 0.018/(k+1) (fitted c and a, IID clients, digits)",
@@ -80,9 +75,9 @@ def round_times(
     distribution: str, stated: tuple[float, ...], ranges: tuple[Range, ...], why: str | Callable[[Results], str]
 ) -> Claim:
     """A claim about the mean round times. Null: no waiting, a round of t0 = 3 s."""
-    section = {"geometric": "3.4.1", "pareto": "3.4.2"}[distribution]
+    section, *_ = TIMES[distribution].partition(":")
     return Claim(
-        f"Section {section}: rounds take {', '.join(f'{one:g}' for one in stated[:-1])} and {stated[-1]:g} s (mean "
+        f"{section}: rounds take {', '.join(f'{one:g}' for one in stated[:-1])} and {stated[-1]:g} s (mean "
         "time of a round with the rules (10, 8), k = 10 and k = 100)",
         TIMES[distribution],
         ", ".join(f"{one:g}" for one in stated),

@@ -11,6 +11,10 @@ from taciturn_papers.li2022.formulas import expected, growth
 from taciturn_papers.li2022.settings import in_components
 
 COMPLETE = ("case 1", "case 2", "case 2 with 53", "case 3")
+Pairs = tuple[tuple[str, tuple[str, ...]], ...]
+GROWING: Pairs = (("case 2 with 53", ("case 1",)), ("case 3", ("case 2 with 53",)))
+OVER_THE_STAR: Pairs = (("case 1", ("case 5",)), ("case 4", ("case 5",)))
+OVER_HYBRIDS: Pairs = (("case 6", ("case 1", "case 5")), ("case 3", ("case 1", "case 5")))
 
 
 def costs(results: Results, metric: str = "cost") -> dict[str, float]:
@@ -18,38 +22,20 @@ def costs(results: Results, metric: str = "cost") -> dict[str, float]:
     return {case: per_round(results, in_components(case, "uniform"), metric) for case in settings.TABLE_2}
 
 
-def growing(cost: dict[str, float]) -> list[float]:
-    """The ratios of the cost of case 2 to case 1, and of case 3 to case 2."""
-    return [cost["case 2 with 53"] / cost["case 1"], cost["case 3"] / cost["case 2 with 53"]]
+def ratios(results: Results, pairs: Pairs, metric: str = "cost") -> list[float]:
+    """For each pair, the cost of the first case over the largest cost of the others."""
+    cost = costs(results, metric)
+    return [cost[one] / max(cost[other] for other in others) for one, others in pairs]
 
 
-def over_the_star(cost: dict[str, float]) -> list[float]:
-    """The ratios of the costs of cases 1 and 4 to the cost of case 5."""
-    return [cost[case] / cost["case 5"] for case in ("case 1", "case 4")]
-
-
-def over_hybrids(cost: dict[str, float]) -> list[float]:
-    """The ratios of the costs of cases 6 and 3 to the larger cost of cases 1 and 5."""
-    return [cost[case] / max(cost["case 1"], cost["case 5"]) for case in ("case 6", "case 3")]
-
-
-def with_every_edge(quotients: Callable[[dict[str, float]], list[float]], first: str) -> Callable[[Results], str]:
+def with_every_edge(pairs: Pairs, first: str) -> Callable[[Results], str]:
     """An explanation: `first`, then the ratios if every edge of a component counts."""
 
     def why(results: Results) -> str:
-        edges = " and ".join(map(text, quotients(costs(results, "cost_bound"))))
+        edges = " and ".join(map(text, ratios(results, pairs, "cost_bound")))
         return f"{first}. If every edge of a component counted in every slot, the two ratios would be {edges}"
 
     return why
-
-
-def why_similar(results: Results) -> str:
-    """The regrets of the cases by the formulas."""
-    formula = listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
-    return (
-        f"{PREDICTED} the regrets would be {formula}. Case 2 has 110 agents and so less regret. No agent waits in "
-        "these cases, so with 100 agents all have the same regret"
-    )
 
 
 def not_decentralised(results: Results) -> str:
@@ -59,7 +45,7 @@ def not_decentralised(results: Results) -> str:
         "case 3, with a sink and a server link, is not the fully decentralised algorithm: sharing by GIS among 100 "
         f"agents that are all neighbours takes {text(sharing)} messages per round"
     )
-    return with_every_edge(over_hybrids, first)(results)
+    return with_every_edge(OVER_HYBRIDS, first)(results)
 
 
 def theorem_4_cost(results: Results) -> Numbers:
@@ -91,7 +77,12 @@ COMPONENTS = (
         alike(1, 0.15, "'similar'"),
         1.0,
         3.0,
-        why_similar,
+        lambda r: (
+            f"{PREDICTED} the regrets would be "
+            + listed((case, expected(in_components(case, "uniform"), 40)["regret"]) for case in COMPLETE)
+            + ". Case 2 has 110 agents and so less regret. No agent waits in these cases, so with 100 agents all have "
+            "the same regret"
+        ),
         COMPLETE[1:],
     ),
     Claim(
@@ -99,12 +90,12 @@ COMPONENTS = (
         "110 agents in case 2)",
         "Section VII-C1: 'while the communication cost gradually increases'",
         "gradually increases",
-        lambda r: growing(costs(r)),
+        lambda r: ratios(r, GROWING),
         above(1),
         2.0,
         0.5,
         with_every_edge(
-            growing,
+            GROWING,
             "in case 2 we take 53 instead of 63 agents. Case 3 sends 99 messages to one sink, and has one server link "
             "instead of five",
         ),
@@ -116,12 +107,12 @@ COMPONENTS = (
         "Section VII-C1: 'the sub-graphs close to central setting (like star graph) achieve smaller communication "
         "cost'",
         "smaller",
-        lambda r: over_the_star(costs(r)),
+        lambda r: ratios(r, OVER_THE_STAR),
         above(1),
         2.0,
         0.5,
         with_every_edge(
-            over_the_star,
+            OVER_THE_STAR,
             "in a star, as in a complete graph, every agent is one hop from the sink, so both send the same number of "
             "messages",
         ),
@@ -133,7 +124,7 @@ COMPONENTS = (
         "Section VII-C1: 'the hybrid structure significantly reduces the communication cost compared with the "
         "centralized setting (case 6) or the fully-decentralized setting(case 3)'",
         "significantly less",
-        lambda r: over_hybrids(costs(r)),
+        lambda r: ratios(r, OVER_HYBRIDS),
         above(1),
         2.0,
         0.5,

@@ -172,9 +172,9 @@ CONSTRAINTS = (
         1.0,
         2.0,
         lambda r: (
-            f"{by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are played, has the target "
-            f"accuracy Delta^(1/5) = {0.01**0.2:.2f} (Delta = 0.01) instead of 1/2, and so takes "
-            f"{0.25 / 0.01**0.4:.2f} times as many pulls"
+            f"{PREDICTED} the ratio would be {by_formulas(LIMITED, UNLIMITED)}. The first epoch, in which all arms are "
+            f"played, has the target accuracy Delta^(1/5) = {0.01**0.2:.2f} (Delta = 0.01) instead of 1/2, and so "
+            f"takes {0.25 / 0.01**0.4:.2f} times as many pulls"
         ),
     ),
     Claim(

@@ -1,24 +1,17 @@
 """What the claims of Tao et al. 2023 share: regrets within 6 delta, larger than others, or similar."""
 
-import math
 from collections.abc import Sequence
 
 from taciturn.bench import statistics
 from taciturn.bench.results import Group, Results
-from taciturn.bench.statistics import Estimate, Floats
+from taciturn.bench.statistics import Estimate
 from taciturn.envs.social_bandit.paper import copies_of_paper, ordered_means
 from taciturn_papers.claims import Claim, NotRunError, above, alike, at_most, mean
 from taciturn_papers.tao2023 import settings
 from taciturn_papers.tao2023.settings import AGENTS, BOUND, SHARES, Setting, level_text
 from taciturn_papers.tao2023.share_dynamics import lift, sigma
 
-ENOUGH = math.log10(6000)  # log10 of the agents that are enough in the paper
 LITTLE = 0.02  # delta
-
-
-def regret(results: Results, setting: Setting) -> Floats:
-    """The final regrets of the agents."""
-    return found(results, setting).metrics["regret"]
 
 
 def found(results: Results, setting: Setting, policy: str = AGENTS) -> Group:
@@ -59,7 +52,7 @@ def bounded(claim: str, quote: str, *chosen: Setting, over: bool = False) -> Cla
         claim,
         quote,
         f"above {BOUND:.2f}" if over else f"at most {BOUND:.2f}",
-        lambda r: [mean(regret(r, one)) for one in chosen],
+        lambda r: [mean(found(r, one).metrics["regret"]) for one in chosen],
         above(BOUND) if over else at_most(BOUND),
         1.5 * BOUND if over else BOUND,
         0.5 * BOUND if over else tuple(settings.uniform_regret(one.m) for one in chosen),

@@ -112,7 +112,6 @@ def accuracies(results: Results, world: Config, policy: str, level: float, part:
 
 
 EACH = tuple(itertools.product(ACCURACY, LEVELS))
-OF_EACH = [f"{title(policy)}, {level:g}" for policy, level in EACH]
 
 
 def kept(results: Results, noisy: Config, exact: Config, chance: Config) -> Estimate:
@@ -223,7 +222,7 @@ PRIVACY = (
         ],
         0.0,
         "The policy without noise learns more over time, so the ratio falls",
-        OF_EACH,
+        [f"{title(policy)}, {level:g}" for policy, level in EACH],
     ),
     everywhere(
         "Table 3: DT-PriDO is more accurate than T-PriDO at each epsilon (accuracy at the end: DT-PriDO minus T-PriDO)",

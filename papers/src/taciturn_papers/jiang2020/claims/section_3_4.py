@@ -23,7 +23,6 @@ from taciturn_papers.jiang2020.settings import CLIENTS, PAPER_RULE, PARTS, RULES
 
 IID = CLIENTS["IID clients"]
 
-
 REWARD_CURVE = (
     Claim(
         "Figure 3.2: R(k) = c - a/(k+1) fits the reward function well (R² of the fit, IID clients, digits)",
@@ -59,7 +58,6 @@ REWARD_CURVE = (
         ("c", "a"),
     ),
 )
-
 
 TIMES = {
     "geometric": "Section 3.4.1: 'the average simulated running time of a round with the optimal stopping rule … is "
@@ -128,7 +126,6 @@ LEARNS_FASTER = (
     "the model predicts only the order of the rules' rewards per second; how much the loss falls depends on the data "
     "and the time"
 )
-
 
 MCMAHAN = (1, 20, 50, 100)
 """The numbers of updates per round, other than 10, that McMahan et al. (2016) compare: fractions 0, .1, .2, .5 and 1 of

@@ -11,6 +11,7 @@ from taciturn_papers.li2022.settings import AGENTS, HORIZON
 
 REGRET, WAITING = "regret_per_agent", "regret_waiting"
 ONE = at_most(1 + 1e-9)  # the rounded ratio of equal numbers may exceed 1
+LOGS = math.log(HORIZON) / math.log(AGENTS)
 
 
 def text(value: float) -> str:
@@ -34,6 +35,10 @@ def per_round(results: Results, config: Config, metric: str) -> float:
 
 
 PREDICTED = "with every estimate at its expectation"
+CONSTANTS = (
+    f"the growth is computed {PREDICTED}. The paper does not give the constants of the bound, so we compare only the "
+    "growth with T"
+)
 
 
 def by_formulas(one: Config, other: Config) -> str:
@@ -73,15 +78,6 @@ def spent(theorem: int, quote: str, settings_of: Sequence[tuple[str, Config]]) -
         "each upload, a mean of n rewards, gets noise Lap(1 / (N epsilon n)) if N agents upload",
         tuple(name for name, _ in settings_of),
     )
-
-
-CONSTANTS = (
-    f"the growth is computed {PREDICTED}. The paper does not give the constants of the bound, so we compare only the "
-    "growth with T"
-)
-
-
-LOGS = math.log(HORIZON) / math.log(AGENTS)
 
 
 def factor(rounds: float) -> float:

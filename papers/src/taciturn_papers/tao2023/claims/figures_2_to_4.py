@@ -94,7 +94,6 @@ FIGURE_3 = (
     ),
 )
 
-
 FIGURE_4 = (
     bounded(
         "Figure 4: regret is not within 6 delta with few agents and small epsilon (final regret, N = 3,000)",

@@ -45,10 +45,12 @@ from taciturn_papers.claims import (
     untested,
     verdicts,
 )
-from taciturn_papers.jiang2020 import claims as jiang
 from taciturn_papers.jiang2020 import model
+from taciturn_papers.jiang2020.claims import section_3_4
+from taciturn_papers.jiang2020.claims.section_2_6 import higher
+from taciturn_papers.jiang2020.claims.theorems_3_4 import K_STAR
 from taciturn_papers.li2022 import formulas
-from taciturn_papers.tao2023 import claims as tao
+from taciturn_papers.tao2023.claims.section_5 import mixing_growth
 from taciturn_papers.tao2023.settings import uniform_regret
 
 ROOT = Path(__file__).parents[2]
@@ -268,7 +270,7 @@ def test_the_reported_numbers_of_section_3_4_1_agree(monkeypatch: pytest.MonkeyP
 
     assert of_numbers() == [DIFFERS] * 4
     papers = replace(model.solve(), bounds=(0.01203, 0.01234), optimal_rate=0.01209, thresholds=(10, 8))
-    monkeypatch.setattr(jiang, "solve", lambda: papers)
+    monkeypatch.setattr(section_3_4, "solve", lambda: papers)
     assert of_numbers() == [AGREES] * 4
 
 
@@ -338,7 +340,7 @@ def test_corollary_3_fails_without_its_margin() -> None:
     """k* < sqrt(a / (c - a/2) (1 + mu/p + mu t0/tau)) by hand for the stated model: 9 < 17.06."""
     bound = math.sqrt(0.018 / 0.031 * (1 + 312.5 + 187.5))
     assert bound == pytest.approx(17.06, abs=0.01)
-    assert pytest.approx(bound) == jiang.K_STAR
+    assert pytest.approx(bound) == K_STAR
     assert 9 / bound <= model.corollaries()[2] < 1
 
 
@@ -373,7 +375,7 @@ def test_mixing_by_the_powers_of_the_matrix() -> None:
     for factor, close in ((1.0, True), (0.5, False)):
         power = np.linalg.matrix_power(psi, math.ceil(factor * steps))
         assert bool((np.abs(power - 1 / 33) <= 33.0**-3).all()) == close
-    assert tao.mixing_growth("ring", (33, 65)) > 2 > 1 > tao.mixing_growth("erdos_renyi", (65, 129))
+    assert mixing_growth("ring", (33, 65)) > 2 > 1 > mixing_growth("erdos_renyi", (65, 129))
 
 
 def test_growth_of_bounds_by_hand() -> None:
@@ -405,7 +407,7 @@ def test_tasks_are_counted_by_hand() -> None:
         )
         for name, draws in scores.items()
     ]
-    assert jiang.higher(Results(groups), "WINTALL-40", "Flat", "score").value == (1 + 3) / 2
+    assert higher(Results(groups), "WINTALL-40", "Flat", "score").value == (1 + 3) / 2
 
 
 def test_which_targets_a_logarithmic_cost_keeps() -> None:

@@ -17,7 +17,8 @@ from taciturn.envs.federated_training.classifiers import Softmax, epoch_order, f
 from taciturn.envs.federated_training.datasets import Dataset, load_digits, partition
 from taciturn.policies.reference.optimal_stopping import threshold_table
 from taciturn.validation import Floats
-from taciturn_papers.jiang2020 import claims, model
+from taciturn_papers.jiang2020 import model
+from taciturn_papers.jiang2020.claims.theorems_1_2 import published_payment
 from taciturn_papers.jiang2020.reward_curve import fit_hyperbolic, measure_reward_curve
 from taciturn_papers.jiang2020.settings import COSTS, PARTS, learning
 
@@ -31,7 +32,7 @@ def test_the_bounds_of_theorem_1_by_hand() -> None:
     assert printed < 1e-9
     assert written == pytest.approx(1 / a)
     # (2.22) at a share of 17/30: 2 * 3 * 1 / (2 * 17/30 - 1) = 45 to 17 of 30, which is 2 / A for a quadratic cost.
-    assert claims.published_payment("two values", "quadratic") == pytest.approx(45 * 17 / 30 * a / 2)
+    assert published_payment("two values", "quadratic") == pytest.approx(45 * 17 / 30 * a / 2)
 
 
 def test_a_cost_that_the_theorem_does_not_cover_leaves_the_target() -> None:

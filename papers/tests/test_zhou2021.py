@@ -16,7 +16,8 @@ from taciturn.bench.results import TUNING_SEEDS, Config, Group, Results
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED
 from taciturn.registry import make_world
 from taciturn.simulation import simulate
-from taciturn_papers.zhou2021 import claims, rivals, settings
+from taciturn_papers.zhou2021 import rivals, settings
+from taciturn_papers.zhou2021.claims import figures_12_13, table_3, tables_1_2, theorem_3
 from taciturn_papers.zhou2021.figures import shorter
 
 STUDIES: Any = load_studies()
@@ -80,16 +81,16 @@ def test_the_papers_tables_1_and_2_hold() -> None:
 
     def metrics(config: Config) -> dict[str, float]:
         name = kinds[json.dumps(config)].removesuffix(" without noise")
-        end = claims.earned(name)
-        early = claims.EARLY.get(name, (end,) * 4)
+        end = tables_1_2.earned(name)
+        early = tables_1_2.EARLY.get(name, (end,) * 4)
         regrets = [{"Random": 0.75, "proofs": 0.3}.get(name, 0.4)] * 7
-        regrets[1] = 0.1 / (1 - claims.REDUCTIONS.get(name, 0.0))
-        spread = math.sqrt(claims.VARIANCES.get(name, 0.001)) / 10
+        regrets[1] = 0.1 / (1 - tables_1_2.REDUCTIONS.get(name, 0.0))
+        spread = math.sqrt(tables_1_2.VARIANCES.get(name, 0.001)) / 10
         return run_of((*early, end, end, end), regrets, spread=spread)
 
     verdicts = fed("zhou2021-6", metrics)
     numbers = [name for name in verdicts if re.match(r"Table 1: gain of|Figures 6 and 7: regret of", name)]
-    assert len(numbers) == len(claims.GAINS) + len(claims.REDUCTIONS)
+    assert len(numbers) == len(tables_1_2.GAINS) + len(tables_1_2.REDUCTIONS)
     assert {verdicts[name] for name in numbers} == {AGREES}
     formulas = ("Theorem 3: the", "Lemma", "Remark 1")
     others = {name: one for name, one in verdicts.items() if name not in numbers and not name.startswith(formulas)}
@@ -103,7 +104,7 @@ def test_the_papers_table_3_holds() -> None:
         distribution = config["privacy"].get("statistics")
         if config["policy"] == "Random":
             return run_of([0.1] * 7, [0.9] * 7)
-        table = claims.ACCURACY[config["policy"]]
+        table = table_3.ACCURACY[config["policy"]]
         accuracy = table[settings.LEVELS.index(float(distribution.partition(":")[2]))] if distribution else (1.0,) * 7
         return run_of([0.8 * x for x in accuracy], [1 - 0.8 * x for x in accuracy], charged_over_epsilon=1.0)
 
@@ -228,27 +229,27 @@ def test_sevenths_of_a_run_are_averages_until_then() -> None:
 def test_exponents_by_hand() -> None:
     """p1 = sqrt(3/2) for d = 2, so that the first term's exponent is 1 + 1 / (2 + sqrt 6); that of the third is 1 for p
     = p1."""
-    assert claims.first_exponent(2, 1) == pytest.approx(1 + 1 / (2 + math.sqrt(6)))
-    assert claims.first_exponent(2, -1) == pytest.approx(1 - 1 / (2 + math.sqrt(6)))
+    assert theorem_3.first_exponent(2, 1) == pytest.approx(1 + 1 / (2 + math.sqrt(6)))
+    assert theorem_3.first_exponent(2, -1) == pytest.approx(1 - 1 / (2 + math.sqrt(6)))
     for dims in (2, 3, 9):
-        assert claims.third_exponent(dims, 0.0) == pytest.approx(1)
-        assert claims.third_exponent(dims, 0.01) < 1 < claims.third_exponent(dims, -0.01)
+        assert theorem_3.third_exponent(dims, 0.0) == pytest.approx(1)
+        assert theorem_3.third_exponent(dims, 0.01) < 1 < theorem_3.third_exponent(dims, -0.01)
     # p1 = 1 for d = 2 and d_0 = 1: then the second term has n^(-1/4), and n^(-1/6) for p = 2.
-    assert claims.second_exponent(2) == pytest.approx(-1 / 4)
-    assert claims.second_exponent(2, 1.0) == pytest.approx(-1 / 6)
+    assert theorem_3.second_exponent(2) == pytest.approx(-1 / 4)
+    assert theorem_3.second_exponent(2, 1.0) == pytest.approx(-1 / 6)
 
 
 def test_remark_2_on_the_second_term() -> None:
     """4 / 0.36 + 4000 against 4 / 0.36 + 80,000, for 40 agents with gamma = 0.8 and psi = 0.15, in units of xi ln n /
     3 0.64 / 0.64."""
     one, many = (2 / (0.8 * 0.15) + 64 * 40 * factor / 0.64 for factor in (1, 20))
-    assert claims.second_term() == pytest.approx(one / many)
+    assert figures_12_13.second_term() == pytest.approx(one / many)
 
 
 def test_the_papers_reductions_and_table_1_contradict_each_other() -> None:
     """Average rewards of 0.60 and x that are a best mean less the regrets, of which one is r times the other, give a
     best mean below the average reward of 0.88 in Table 1, as papers/docs/zhou2021.md says."""
-    best = {name: (0.60 - (1 - cut) * claims.EARLY[name][1]) / cut for name, cut in claims.REDUCTIONS.items()}
+    best = {name: (0.60 - (1 - cut) * tables_1_2.EARLY[name][1]) / cut for name, cut in tables_1_2.REDUCTIONS.items()}
     assert min(best.values()) == pytest.approx(0.67, abs=0.005)
     assert max(best.values()) == pytest.approx(0.75, abs=0.005)
 
@@ -256,16 +257,16 @@ def test_the_papers_reductions_and_table_1_contradict_each_other() -> None:
 def test_what_the_page_says_of_the_noise() -> None:
     text = (Path(__file__).parents[1] / "docs/zhou2021.md").read_text(encoding="utf-8")
     scale = 11 / 2.0  # floor(log2(8 * 210)) + 1 levels
-    assert claims.noise_of_a_sum(2.0) == pytest.approx(scale * math.sqrt(6))
+    assert table_3.noise_of_a_sum(2.0) == pytest.approx(scale * math.sqrt(6))
     assert settings.NOISY_ROUNDS == 210
     assert (
         "has the scale 5.5. A sum of seven records has three blocks, so its noise has a standard deviation of "
-        f"{claims.noise_of_a_sum(2.0):.1f}." in " ".join(text.split())
+        f"{table_3.noise_of_a_sum(2.0):.1f}." in " ".join(text.split())
     )
 
 
 def test_a_stream_with_the_printed_scale_costs_more() -> None:
-    assert claims.printed_scale() == [pytest.approx(11 / math.log(1680)), pytest.approx(20 / math.log(560_000))]
+    assert table_3.printed_scale() == [pytest.approx(11 / math.log(1680)), pytest.approx(20 / math.log(560_000))]
 
 
 def test_short_runs_keep_when_items_arrive() -> None:

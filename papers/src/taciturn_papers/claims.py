@@ -8,6 +8,7 @@ outside, the claim differs; if the interval crosses an edge, the claim is undeci
 the worst of their verdicts. Explanations are printed with a verdict and do not affect it.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from taciturn.bench import statistics
 from taciturn.bench.results import Config, Group, Results
-from taciturn.bench.statistics import Estimate
+from taciturn.bench.statistics import Estimate, Floats
 from taciturn.bench.study import AGREES, DIFFERS, IN_KIND, NOT_COMPUTED, UNDECIDED, Verdict
 
 Numbers = float | Estimate | Sequence[float | Estimate]
@@ -67,6 +68,11 @@ def rounded(value: float, unit: float, why: str = "") -> Range:
 def read(value: float, half: float, why: str) -> Range:
     """A number within `half`, which `why` justifies: the paper's interval, its plot's resolution or sampling error."""
     return Range(*_between(value, half), NUMBER, why)
+
+
+def equal(value: float, slack: float = 1e-9) -> Range:
+    """A number that an equation gives."""
+    return read(value, slack, "rounding errors only, since it is an equation")
 
 
 def at_most(bound: float) -> Range:
@@ -262,11 +268,30 @@ def ratio_of(results: Results, one: Config, other: Config, metric: str) -> Estim
     return statistics.ratio(*group_of(results, one).paired(group_of(results, other), metric))
 
 
+def together(results: Results, configs: Sequence[Config], metric: str) -> Floats:
+    """A metric in several settings at the seeds that all of them have finished, [settings, seeds]."""
+    groups = [group_of(results, config) for config in configs]
+    seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
+    return np.array([group.metrics[metric][np.isin(group.seeds, seeds)] for group in groups])
+
+
+def difference_of(results: Results, one: Config, other: Config, metric: str) -> Estimate:
+    """The mean of a metric in setting `one` minus its mean in `other`, paired by seed."""
+    return statistics.difference(*group_of(results, one).paired(group_of(results, other), metric))
+
+
 def steps_of(results: Results, configs: Sequence[Config], metric: str) -> list[Estimate]:
     """The decrease of a metric from the first setting to the last, then from each to the next, paired by seed."""
-    groups = [group_of(results, config) for config in configs]
-    pairs = [(groups[0], groups[-1]), *itertools.pairwise(groups)]
-    return [statistics.difference(*a.paired(b, metric)) for a, b in pairs]
+    pairs = [(configs[0], configs[-1]), *itertools.pairwise(configs)]
+    return [difference_of(results, one, other, metric) for one, other in pairs]
+
+
+def along(names: Sequence[object], step: float) -> tuple[tuple[Range, ...], tuple[float, ...], tuple[str, ...]]:
+    """The ranges, the paper's numbers and the labels of `steps_of`, if a number falls by `step` from each setting to
+    the next: it must fall from the first to the last, and rise at no step."""
+    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
+    steps = len(names) - 1
+    return (above(0), *(not_reversed(),) * steps), (step * steps, *(step,) * steps), labels
 
 
 def falling(
@@ -278,17 +303,7 @@ def falling(
     metric: str,
     explanation: Callable[[Results], str] | str = "",
 ) -> Claim:
-    """A claim that a metric falls along the settings: it falls from the first to the last, and rises at no step."""
-    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
-    steps = len(names) - 1
-    return Claim(
-        statement,
-        quote,
-        stated,
-        lambda results: steps_of(results, configs, metric),
-        (above(0), *(not_reversed(),) * steps),
-        (float(steps), *(1.0,) * steps),
-        0.0,
-        explanation,
-        labels,
-    )
+    """A claim that a metric falls along the settings."""
+    ranges, paper, labels = along(names, 1.0)
+    measure = functools.partial(steps_of, configs=configs, metric=metric)
+    return Claim(statement, quote, stated, measure, ranges, paper, 0.0, explanation, labels)

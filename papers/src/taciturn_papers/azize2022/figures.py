@@ -33,13 +33,6 @@ class PrivateBandits(PaperStudy):
     seeds = (3, 10)
     runs = (4, 20)
 
-    def grid(self, horizon: int) -> list[Config]:
-        """The configurations of the figure."""
-        raise NotImplementedError
-
-    def settings(self, quick: bool) -> list[Config]:
-        return self.grid(QUICK_HORIZON if quick else HORIZON)
-
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         horizon = cell.config["env_params"]["horizon"]
         return play(cell, replicas=cell.config["runs"], record=["regret"], until=horizon, points=50)
@@ -66,7 +59,8 @@ class RegretOverTime(PrivateBandits):
     figures = ("azize2022/2",)
     claims = claims.OVER_TIME
 
-    def grid(self, horizon: int) -> list[Config]:
+    def settings(self, quick: bool) -> list[Config]:
+        horizon = QUICK_HORIZON if quick else HORIZON
         published = [bandit(name, horizon=horizon) for name in NAMES]
         return published + [tree(gamma, horizon) for gamma in GAMMAS] + [bold(alpha, horizon) for alpha in ALPHAS]
 
@@ -91,7 +85,8 @@ class RegretByEpsilon(PrivateBandits):
     figures = ("azize2022/3",)
     claims = claims.BY_EPSILON
 
-    def grid(self, horizon: int) -> list[Config]:
+    def settings(self, quick: bool) -> list[Config]:
+        horizon = QUICK_HORIZON if quick else HORIZON
         return [bandit(name, ONE_GOOD, level, horizon) for name in ("AdaPKLUCB", "DPIMED") for level in LEVELS]
 
     def plots(self, results: Results) -> list[Plot]:

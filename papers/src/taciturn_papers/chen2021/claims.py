@@ -4,7 +4,6 @@ The curves of the figures are means over runs. The paper does not define converg
 its share reaches `LEVEL` or, as a second reading where the paper gives a number of rounds, `ALL`.
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +23,17 @@ from taciturn_papers.claims import (
     Claim,
     above,
     alike,
+    along,
     at_least,
     at_most,
     below,
     falling,
     group_of,
     mean,
-    not_reversed,
     number_of,
     read,
     rounded,
+    together,
 )
 
 NEVER = math.inf
@@ -85,21 +85,9 @@ def slower(
         pairs = [(speed[0], speed[-1]), *itertools.pairwise(speed)]
         return [statistics.difference(a, b) for a, b in pairs]
 
-    names = list(named)
-    labels = (f"{names[0]} to {names[-1]}", *(f"{a} to {b}" for a, b in itertools.pairwise(names)))
-    count = len(names) - 1
-    ranges = (above(0), *(not_reversed(),) * count)
-    return Claim(
-        f"{statement} (1/rounds {SPEED}: {pair})",
-        quote,
-        stated,
-        steps,
-        ranges,
-        (0.1 * count, *(0.1,) * count),
-        (0.0, *(-0.1,) * count),
-        why,
-        labels,
-    )
+    ranges, paper, labels = along(list(named), 0.1)
+    null = (0.0, *(-0.1,) * (len(named) - 1))
+    return Claim(f"{statement} (1/rounds {SPEED}: {pair})", quote, stated, steps, ranges, paper, null, why, labels)
 
 
 def slowing(results: Results) -> Estimate:
@@ -114,9 +102,7 @@ SIZES = {k: [n for n in (50, 100, 200, 400, 800) if n >= ENOUGH * k] for k in CH
 
 def spread(results: Results, options: int, sizes: Sequence[int]) -> Estimate:
     """Figure 2: the time of the slowest N divided by the time of the fastest."""
-    groups = [group_of(results, ppcl(CHEN2021[options], num_agents=n)) for n in sizes]
-    seeds = functools.reduce(np.intersect1d, [group.seeds for group in groups])
-    times = [group.metrics[TO_LEVEL][np.isin(group.seeds, seeds)] for group in groups]
+    times = together(results, [ppcl(CHEN2021[options], num_agents=n) for n in sizes], TO_LEVEL)
     *_, slowest = ordered = sorted(times, key=lambda x: float(x.mean()))
     return quotient(slowest, ordered[0]) if np.isfinite(slowest).all() else mean([NEVER])
 
@@ -142,17 +128,6 @@ def settles(results: Results, named: Mapping[str, Config]) -> str:
         "sigma/sqrt(2 pi) and 1/(2K-1). When the first of these numbers approaches the second, noise keeps the "
         "estimates of options without supporters so far above 0 that the estimate of the best option falls below the "
         "threshold"
-    )
-
-
-def agreed(results: Results) -> str:
-    """Figure 2b: the course after the first consensus, and other readings of the claim."""
-    group = group_of(results, BASE)
-    return (
-        "this is the time of the first consensus, averaged over runs. Consensus does not last: at t = 50, "
-        f"{group.mean('consensus'):.0%} of the runs are in consensus. The mean curve reaches {ALL:.1%} after "
-        f"{group.mean(TO_ALL):.1f} rounds. Figure 4 has the same configuration (gap 0.3), and there the paper says "
-        "around 30 rounds. The text says 'four agents' where four arms are meant"
     )
 
 
@@ -187,7 +162,12 @@ AGENTS = (
         rounded(20, 10, "we read 'around' as rounded to a multiple of 10 rounds"),
         20.0,
         NEVER,
-        agreed,
+        lambda r: (
+            "this is the time of the first consensus, averaged over runs. Consensus does not last: at t = 50, "
+            f"{group_of(r, BASE).mean('consensus'):.0%} of the runs are in consensus. The mean curve reaches {ALL:.1%} "
+            f"after {group_of(r, BASE).mean(TO_ALL):.1f} rounds. Figure 4 has the same configuration (gap 0.3), and "
+            "there the paper says around 30 rounds. The text says 'four agents' where four arms are meant"
+        ),
     ),
     Claim(
         f"Figure 2: N matters little once N is large (ratio of rounds {SPEED}, slowest N to fastest N)",
@@ -300,16 +280,6 @@ GAPS = (
 LEVELS_OF = {"no noise" if e is None else f"epsilon = {e:g}": ppcl(CHEN2021[4], epsilon=e) for e in LEVELS}
 
 
-def absorbed(results: Results) -> str:
-    """Theorem 1: which part of it holds under noise."""
-    ever = number_of(results, LEVELS_OF["epsilon = 3"], "agreed_on_best").value
-    return (
-        "the theorem's mu may be at most the gap, 0.3. Consensus is absorbing only without noise. Noise keeps the "
-        "estimates of options without supporters above 0, and agents therefore leave the consensus, at rates that the "
-        f"proof takes as 0. The first consensus is on the best option in {ever:.1%} of the runs with epsilon = 3"
-    )
-
-
 def consensus_of_runs() -> Claim:
     """Theorem 1, with the largest mu that the model allows."""
     size = BASE["env_params"]["num_agents"]
@@ -322,26 +292,13 @@ def consensus_of_runs() -> Claim:
         at_least(least),
         1.0,
         0.0,
-        absorbed,
+        lambda r: (
+            "the theorem's mu may be at most the gap, 0.3. Consensus is absorbing only without noise. Noise keeps the "
+            "estimates of options without supporters above 0, and agents therefore leave the consensus, at rates that "
+            "the proof takes as 0. The first consensus is on the best option in "
+            f"{number_of(r, LEVELS_OF['epsilon = 3'], 'agreed_on_best').value:.1%} of the runs with epsilon = 3"
+        ),
         ("no noise", "epsilon = 3"),
-    )
-
-
-def lemma_1_claim() -> Claim:
-    """Lemma 1, solved exactly for few agents."""
-    return Claim(
-        "Lemma 1: W, the number of agents on the best option, rises with probability >= B1/(B1 + D1) (smallest ratio "
-        "of probability to bound, N = 8)",
-        "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
-        "at least 1",
-        lambda r: lemma_1(CHEN2021[4], 8),
-        at_least(1 - 1e-9),
-        1.0,
-        0.5,
-        "the linear equations of the chain with K = 4 and without noise give the probability that the next change of W "
-        "is a rise, for every state. B1 and D1, the rates at which W rises and falls, depend on the whole state, and "
-        "the state can change while W stays the same. The proof therefore needs the smallest B1/(B1 + D1) among the "
-        "states with the same W. We divide the smallest probability among these states by this value",
     )
 
 
@@ -387,16 +344,6 @@ def lemma_3_claim(epsilon: float = 3.0, size: int = 400) -> Claim:
     )
 
 
-def replies(results: Results) -> str:
-    """The number of replies in a run, and the epsilon spent."""
-    runs = group_of(results, BASE)
-    return (
-        "this is the epsilon of one message, as in the theorem. Over a run every agent replies at every tick of every "
-        f"agent, {runs.mean('replies'):,.0f} times by t = 50, and spends epsilon = {runs.mean('epsilon_zcdp'):,.0f} "
-        "(zCDP, delta = 1e-5)"
-    )
-
-
 PRIVACY = (
     slower(
         "Figure 5: convergence is faster with a larger epsilon",
@@ -410,7 +357,20 @@ PRIVACY = (
         ),
     ),
     consensus_of_runs(),
-    lemma_1_claim(),
+    Claim(
+        "Lemma 1: W, the number of agents on the best option, rises with probability >= B1/(B1 + D1) (smallest ratio "
+        "of probability to bound, N = 8)",
+        "Lemma 1: 'Consider the jump process … for a fixed l … P(W(l+1) = W(l) + 1) ≥ B1/(B1 + D1)'",
+        "at least 1",
+        lambda r: lemma_1(CHEN2021[4], 8),
+        at_least(1 - 1e-9),
+        1.0,
+        0.5,
+        "the linear equations of the chain with K = 4 and without noise give the probability that the next change of W "
+        "is a rise, for every state. B1 and D1, the rates at which W rises and falls, depend on the whole state, and "
+        "the state can change while W stays the same. The proof therefore needs the smallest B1/(B1 + D1) among the "
+        "states with the same W. We divide the smallest probability among these states by this value",
+    ),
     lemma_2_claim(),
     lemma_3_claim(),
     Claim(
@@ -421,7 +381,11 @@ PRIVACY = (
         at_most(1 + 1e-9),
         1.0,
         NEVER,
-        replies,
+        lambda r: (
+            "this is the epsilon of one message, as in the theorem. Over a run every agent replies at every tick of "
+            f"every agent, {group_of(r, BASE).mean('replies'):,.0f} times by t = 50, and spends epsilon = "
+            f"{group_of(r, BASE).mean('epsilon_zcdp'):,.0f} (zCDP, delta = 1e-5)"
+        ),
     ),
 )
 

@@ -28,11 +28,11 @@ from taciturn_papers.claims import (
     alike,
     at_least,
     at_most,
-    group_of,
     not_reversed,
     number_of,
     ratio_of,
     read,
+    together,
     untested,
 )
 
@@ -52,8 +52,7 @@ def over(one: str, other: str, results: Results, metric: str = "regret", places:
 
 def ratios(one: str, other: str, level: float, results: Results, metric: str) -> Floats:
     """The ratio of a metric of two algorithms on easy instances, one value per seed."""
-    first, second = (group_of(results, bandit(name, EASY, level)) for name in (one, other))
-    a, b = first.paired(second, metric)
+    a, b = together(results, [bandit(name, EASY, level) for name in (one, other)], metric)
     return a / b
 
 
@@ -172,8 +171,7 @@ CLAIMS = (
         above(1.0),
         1.2,
         1.0,
-        "",
-        SHOWN,
+        labels=SHOWN,
     ),
     Claim(
         "Section 7: the gain of RDP is larger if epsilon is small (decrease in the ratio of regrets from epsilon = 0.1 "
@@ -209,8 +207,7 @@ CLAIMS = (
         above(1.0),
         1.01,
         1.0,
-        "",
-        tuple(f"epsilon = {level:g}" for level in LEVELS),
+        labels=tuple(f"epsilon = {level:g}" for level in LEVELS),
     ),
     Claim(
         "Theorem 2: Dist-RDP-SE is (alpha, epsilon(alpha))-RDP (ratio of the exact Renyi divergence to the bound, "

@@ -22,7 +22,7 @@ from taciturn.simulation import simulate
 from taciturn_papers.base import PaperStudy
 from taciturn_papers.jiang2020.claims import CROWD, THEOREMS
 from taciturn_papers.jiang2020.crowd import PAYMENTS, TASKS, WORKERS, fitted, scores
-from taciturn_papers.jiang2020.settings import COSTS, SIZES, THETAS, crowd_of
+from taciturn_papers.jiang2020.settings import COSTS, SIZES, THETAS
 
 TARGET = 1.0
 
@@ -145,7 +145,7 @@ class CrowdStudy(PaperStudy):
     color = "payment"
     figures = ("jiang2020/2.1", "jiang2020/2.2", "jiang2020/2.3", "jiang2020/2.4")
     claims = CROWD
-    configs = tuple(map(crowd_of, PAYMENTS))
+    configs = tuple({"payment": name} for name in PAYMENTS)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         base, bonus = PAYMENTS[cell.config["payment"]]

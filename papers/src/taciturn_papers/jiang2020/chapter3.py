@@ -70,8 +70,8 @@ class LossStudy(PaperStudy):
     def settings(self, quick: bool) -> list[Config]:
         budget = 150.0 if quick else 300.0
         return [
-            *(learning(self.time_distribution, *rule, budget) for rule in RULES),
-            *(timing(self.time_distribution, *rule) for rule in RULES),
+            *(learning(self.time_distribution, *rule, budget) for rule in RULES.values()),
+            *(timing(self.time_distribution, *rule) for rule in RULES.values()),
         ]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:

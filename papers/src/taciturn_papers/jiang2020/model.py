@@ -32,11 +32,9 @@ class Exact:
     """Exact values in the stated model, and some with R(k) = c - a/k."""
 
     optimal_rate: float  # lambda*, by the solver's dynamic programme
-    rates: dict[
-        str, float
-    ]  # reward per second of "(10, 8)", "k=10", "k=100" and "optimal", from each rule's Markov chain
+    # Reward per second of "(10, 8)", "k=10", "k=100" and "optimal", from each rule's Markov chain.
+    rates: dict[str, float]
     durations: dict[str, float]  # mean seconds per round of the same rules
-    optimal_reward: float  # mean reward per round of the optimal rule
     thresholds: tuple[int, int]  # (k*, k0*)
     bounds: tuple[float, float]  # of the optimal rate, Corollaries 1 and 2
     fixed_rates: tuple[float, ...]  # of k = 1, ..., M
@@ -69,7 +67,6 @@ def solve() -> Exact:
         optimal_rate=solution.rate,
         rates={name: one.rate for name, one in results.items()},
         durations={name: one.expected_duration for name, one in results.items()},
-        optimal_reward=results["optimal"].expected_reward,
         thresholds=solution.thresholds,
         bounds=solution.bounds,
         fixed_rates=tuple(fixed),
@@ -189,17 +186,22 @@ def top(model: Model, price: float) -> int:
     return int(enough[0]) if enough.size else model.num_clients
 
 
+def model_of(clients: int, mu: float, p: float, a: float, t0: float, tau: float) -> dict[str, Any]:
+    """A model with R(k) = 0.04 - a/(k+1), in the paper's symbols."""
+    return {
+        "num_clients": clients,
+        "upload_probability": mu,
+        "compute_probability": p,
+        "reward": Hyperbolic(0.04, a),
+        "broadcast_time": t0,
+        "slot_time": tau,
+    }
+
+
 def small_models() -> Iterator[tuple[dict[str, Any], Solution]]:
     """Models small enough for `best_values`, and their solutions."""
     for clients, mu, p, a in itertools.product((4, 7), (0.2, 0.9), (0.02, 0.3), (0.018, 0.035)):
-        model = {
-            "num_clients": clients,
-            "upload_probability": mu,
-            "compute_probability": p,
-            "broadcast_time": 0.5,
-            "slot_time": 0.05,
-            "reward": Hyperbolic(0.04, a),
-        }
+        model = model_of(clients, mu, p, a, 0.5, 0.05)
         yield model, OptimalStopping.solve(**model)
 
 
@@ -230,14 +232,7 @@ def theorem_3() -> tuple[float, float]:
 def lemma_1() -> float:
     """The increase of V per update, over lambda tau/mu, in states where enough clients have computed, in a model of 12
     clients: the value farthest from -1, which Lemma 1 gives as printed."""
-    model = {
-        "num_clients": 12,
-        "upload_probability": 0.5,
-        "compute_probability": 0.1,
-        "broadcast_time": 3.0,
-        "slot_time": 0.05,
-        "reward": Hyperbolic(0.04, 0.035),
-    }
+    model = model_of(12, 0.5, 0.1, 0.035, 3.0, 0.05)
     solution = OptimalStopping.solve(**model)
     known, price, (most, _) = solution.model, solution.rate, solution.thresholds
     values, unit = best_values(model, price), price * known.slot_time / known.upload_probability
@@ -332,14 +327,7 @@ def corollaries() -> tuple[float, float, float]:
     Corollary 2's bound, and of k* over Corollary 3's bound."""
     results = []
     for clients, mu, p, a in itertools.product((10, 100), (0.2, 0.625, 1.0), (0.002, 0.1, 1.0), (0.018, 0.035)):
-        solution = OptimalStopping.solve(
-            num_clients=clients,
-            upload_probability=mu,
-            compute_probability=p,
-            reward=Hyperbolic(0.04, a),
-            broadcast_time=3.0,
-            slot_time=0.01,
-        )
+        solution = OptimalStopping.solve(**model_of(clients, mu, p, a, 3.0, 0.01))
         k = np.arange(clients + 1)
         lower = (0.04 - a / 2) / ((1 / mu + 1 / p) * 0.01 + 3.0)
         upper = float(((0.04 - a / (k + 1)) / (k * 0.01 + 3.0)).max())

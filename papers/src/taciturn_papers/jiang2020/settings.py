@@ -15,17 +15,12 @@ COSTS: dict[str, Cost] = {
 SIZES = (5, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
 CLIENTS: dict[str, Config] = {"IID clients": {"concentration": None}, "clients with label skew": {"concentration": 3.0}}
 PARTS = (25, 50, 75, 100)  # percent of the time of a training after which losses are compared
-RULES: tuple[tuple[str, Config], ...] = (
-    ("OptimalStopping", {}),
-    ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
-    ("FixedCount", {"k": 10}),
-    ("WaitForAll", {}),
-)
-
-
-def crowd_of(payment: str) -> Config:
-    """Section 2.6: one payment rule."""
-    return {"payment": payment}
+RULES: dict[str, tuple[str, Config]] = {
+    "optimal": ("OptimalStopping", {}),
+    "(10, 8)": ("OptimalStopping", {"thresholds": list(PAPER_RULE)}),
+    "k=10": ("FixedCount", {"k": 10}),
+    "k=100": ("WaitForAll", {}),
+}
 
 
 def learning(distribution: str, policy: str, own: Config, horizon: float = 300.0) -> Config:

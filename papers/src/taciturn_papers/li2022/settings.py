@@ -12,6 +12,7 @@ from taciturn.graph import Graph, random_graph
 HORIZON = 100_000
 SHORT = 10_000
 ARMS = 100
+AGENTS = 50  # unless a figure has another number
 BOTH = ("grid", "uniform")  # distributions of the means: the paper's are uniform
 UNBOUNDED = 1e9  # an epsilon that represents no privacy
 CASES: dict[str, tuple[str, tuple[int, ...]]] = {
@@ -38,7 +39,7 @@ def setting(
     privacy: str = "paper",
     qualities: str = "grid",
     *,
-    num_agents: int = 50,
+    num_agents: int = AGENTS,
     num_arms: int = ARMS,
     topology: str = "server",
     horizon: int = HORIZON,

@@ -14,6 +14,7 @@ from taciturn.envs.social_bandit.paper import multiplicative_weights, regret
 from taciturn.simulation import Run
 from taciturn_papers.base import PaperStudy, epsilon_of
 from taciturn_papers.tao2023 import claims, settings
+from taciturn_papers.tao2023.claims.variants import longest_run
 from taciturn_papers.tao2023.settings import AGENTS, BOUND, GROWTH, LEVELS, LIMIT, SHARES, SIZES, Setting, society
 from taciturn_papers.tao2023.share_dynamics import needed_table, noise_table, noisy_weights, theorem_table
 
@@ -255,7 +256,7 @@ class VariantsStudy(Regret):
         """The readings at N = 10,000, M = 20, epsilon = 1."""
         longest = max((g.config["env_params"]["horizon"] for g in results), default=0)
         shown = results.select(policy=LIMIT, options=20, env_params={"horizon": longest}).groups
-        result = (claims.longest_run(results, own) for _, own in settings.READINGS)
+        result = (longest_run(results, own) for _, own in settings.READINGS)
         shown += tuple(group for group in result if group is not None)
         caption = "N = 10,000, M = 20, epsilon = 1, g = ln² N, computed with the noisy share dynamics."
         return [self.plot("readings", Results(shown), caption)] if shown else []
@@ -263,7 +264,7 @@ class VariantsStudy(Regret):
     def explanations(self, results: Results) -> list[Table]:
         rows = []
         for name, own in [reading for reading in settings.READINGS if "pool" not in reading[1]]:
-            groups = [claims.longest_run(results, own, **one) for one in settings.COMPARED]
+            groups = [longest_run(results, own, **one) for one in settings.COMPARED]
             rows.append([name, *("—" if g is None else f"{g.mean('regret'):.3f}" for g in groups)])
         columns = ("reading", "N = 3,000", "6,000", "10,000", "ε = 0.5", "2", "∞", "M = 10", "30")
         note = (

@@ -1,7 +1,5 @@
 """Zhou et al. 2021, Tables 1 to 3 and Figures 6 to 14: average reward and regret per agent and round."""
 
-from typing import ClassVar
-
 import numpy as np
 
 from taciturn.bench.figures import plot_curves, plot_scores
@@ -29,16 +27,11 @@ class Recommendations(PaperStudy):
         "('bumps'), or is linear in the context and in the item ('linear'); contexts have d = 2 dimensions. In the "
         "other two environments the mean reward has one peak, and contexts have d = 3 or d = 9 dimensions."
     )
-    quick_rounds: ClassVar[int] = 70
 
     def settings(self, quick: bool) -> list[Config]:
         if not quick:
             return list(self.configs)
-        return [
-            shorter(config, self.quick_rounds)
-            for config in self.configs
-            if WORLDS[0].items() <= config["env_params"].items()
-        ]
+        return [shorter(config, 70) for config in self.configs if WORLDS[0].items() <= config["env_params"].items()]
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Result:
         params = cell.config["env_params"]

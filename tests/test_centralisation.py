@@ -55,7 +55,8 @@ TICKS = GOSSIP | {"num_agents": 10, "horizon": 12.0}
 # Where each has something to tell that the others do not know.
 APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cost_spread": 0.5}
 CENTRALISED_LABEL = {
-    "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "CentralisedHoldTheBest", "OneAnswerOracle",
+    "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "CentralisedHoldTheBest", "CentralisedKnowledgeGradient",
+    "OneAnswerOracle",
     "CentralisedKLUCB", "CentralisedLogistic",
 }  # fmt: skip
 

@@ -31,6 +31,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "FewRounds delta": (1e-3, {"k": 2, "trust_model": "central"}, CLIENTS),
     "Listener delta": (1e-2, {"trust_model": "shuffle"}, {}),
     "OneAnswerOracle delta": (1e-2, {"trust_model": "shuffle"}, {}),
+    "BayesPlan ticks": (1, {}, {}),
     "BestDeadline most": (1, {}, {"broadcast_time": 1.0, "horizon": 20.0}),
     "OptimalStopping thresholds": ([1, 1], {}, {}),
     "StagedCount stages": ([3], {}, {}),

@@ -52,10 +52,19 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
     **dict.fromkeys(("IsolatedUCB", "IsolatedThompson", "IsolatedEpsilonGreedy"), ("gossip_bandit_v0", GOSSIP, {})),
     **dict.fromkeys(
-        ("HoldTheBest", "CentralisedHoldTheBest", "Listener", "OneAnswerOracle"),
+        (
+            "BayesPlan",
+            "CentralisedHoldTheBest",
+            "CentralisedKnowledgeGradient",
+            "HoldTheBest",
+            "Listener",
+            "OneAnswerOracle",
+        ),
         ("gossip_bandit_v0", GOSSIP, {}),
     ),
-    **dict.fromkeys(("GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})),
+    **dict.fromkeys(
+        ("GittinsIndex", "GosInE", "Random", "PrivateSocialLearning", "Replicator"), ("social_bandit_v0", SOCIAL, {})
+    ),
     **dict.fromkeys(("EliminationSchedule", "GrowingSchedule"), ("arm_elimination_v0", ELIMINATION, {})),
     **dict.fromkeys(
         ("PublicPlan", "DividedPlan", "Synchronised", "FedUCB"), ("federated_bandit_v0", ARMS | {"horizon": 40}, {})
@@ -87,6 +96,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     ),
 }
 OWN: dict[str, dict[str, Any]] = PARAMETERS | {
+    "BayesPlan": {"ticks": 3},
     "FixedCount": {"k": 2},
     "FewRounds": {"k": 2},
     "Deadline": {"slots": 5.0},

@@ -39,7 +39,9 @@ def best(some: Sequence[Board]) -> str:
         score = None if winner is None else board.evaluated(winner)
         if winner is None or score is None:
             continue
-        text = "no agent is shown to beat the best non-communicating agent"
+        count, agents = size_of(board.task)
+        text = f"no agent is shown to beat the best non-communicating agent with {count} {agents}"
+        text += "".join(f"; {other}" for other in larger(some, board))
         if score.low > 0:
             agent = short(board, winner)
             left_out = PROTECTED[board.task.env].left_out if budget != NO_BUDGET_LIMIT else ()
@@ -49,6 +51,17 @@ def best(some: Sequence[Board]) -> str:
             text = f"{agent} scores {by_size(some, board, agent)}{partly}"
         parts.append(f"{capital(world_title(board.task.env))}: {text}.")
     return answer(f"Who is best {at(budget)}?", parts)
+
+
+def larger(some: Sequence[Board], board: Board) -> list[str]:
+    """What the best agents score in the other sizes of a standard task, where they are shown to beat no
+    communication."""
+    parts = list[str]()
+    for one in sized(standing(some, board.task.budget)):
+        winner = one.best() if one.task.env == board.task.env and only_size(one) and one is not board else None
+        if winner is not None and (score := one.evaluated(winner)) is not None and score.low > 0:
+            parts.append(f"{short(one, winner)} scores {score_text(score)} with {size_of(one.task)[0]}")
+    return parts
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:

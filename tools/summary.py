@@ -116,16 +116,17 @@ def found() -> str:
 def survives() -> str:
     """The scores of the best agents at the strictest budget, by environment and number of agents."""
     _, results, _ = stored("agents")
-    scores: dict[str, dict[int, float]] = {}
+    scores: dict[str, dict[int, str]] = {}
     for board in standing(boards(results), BUDGETS[-1]):
         best = board.best()
         score = None if best is None else board.evaluated(best)
         if score is not None and shares(board.task.env) and not board.task.control:
-            scores.setdefault(world_title(board.task.env), {}).setdefault(size_of(board.task)[0], score.value)
+            agents = size_of(board.task)[0]
+            text = f"{score.value:.2f} ({agents}{'' if score.low > 0 else '; not significant'})"
+            scores.setdefault(world_title(board.task.env), {}).setdefault(agents, text)
     parts = []
     for world, sizes in scores.items():
-        texts = [f"{score:.2f} ({agents})" for agents, score in sorted(sizes.items())]
-        parts.append(f"{' and '.join(texts)} in {world}")
+        parts.append(f"{' and '.join(text for _, text in sorted(sizes.items()))} in {world}")
     return listed(parts)
 
 

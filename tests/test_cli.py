@@ -194,12 +194,12 @@ def test_a_task_says_what_it_is(run: Run) -> None:
     )
     assert out.splitlines()[1] == said
     assert re.fullmatch(
-        r"score: 0 = HoldTheBest \(0\.\d+\) without communication, 1 = CentralisedHoldTheBest \(0\.\d+\) .*",
+        r"score: 0 = BayesPlan \(0\.\d+\) without communication, 1 = CentralisedKnowledgeGradient \(0\.\d+\) .*",
         out.splitlines()[2],
     )
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["popularity_regret", "score"]
     code, out, _ = run("show", LIARS)
-    assert "CentralisedHoldTheBest (0." in " ".join(out.split())
+    assert "CentralisedKnowledgeGradient (0." in " ".join(out.split())
 
 
 def test_runs_differ_and_the_mean_is_of_all_of_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_nobody_honest_beats_a_mark() -> None:
 
 
 WANTED = {
-    "taciturn/GossipBandit-v0/standard": (0.35, 0.35, 0.25, 0.05),
+    "taciturn/GossipBandit-v0/standard": (0.35, 0.35, 0.25, 0.01),
     "taciturn/FederatedBandit-v0/standard": (0.9, 0.9, 0.8, 0.45),
     "taciturn/SocialBandit-v0/standard": (0.4, 0.4, 0.25, 0.05),
     "taciturn/Recommender-v0/crowd": (0.75, 0.35, 0.35, 0.15),

@@ -33,7 +33,7 @@ def made(function: Any, compiles: bool) -> Any:
     types = import_module("taciturn.compiling.typing_tables")
     code = function.__code__
     names = ", ".join(code.co_varnames[: code.co_argcount])
-    called = callee(function, {"wide": types.wide, "plus": types.plus}, False, {})
+    called = callee(function, {}, {"wide": types.wide, "plus": types.plus}, False, {})
     return import_module("numba").njit(eval(f"lambda {names}: called({names})", {"called": called}))
 
 

@@ -9,6 +9,7 @@ rival's lead on the scale of scores, with its 95% interval. The exit code is 1 i
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ class FiniteGittins(ArmPolicy):
         self.logs = np.linspace(np.log(3), np.log(1.4 * horizon), 26)
         self.tables = np.stack([self.table(max(2, round(np.exp(x))), horizon + 1) for x in self.logs])
 
-    def table(self, rounds: int, size: int) -> Floats:
+    def table(self, rounds: int, size: int) -> Array:
         """Indices [n, s] after n pulls with s ones, if rounds - n pulls are left."""
         ones, levels = np.arange(size), self.levels[:, None]
         result = ((ones + 1) / (ones[:, None] + 2)).astype(np.float32)
@@ -134,12 +135,12 @@ class FamilyBayes(ItemPolicy):
     def __init__(self, centralised: bool, jitter: float) -> None:
         self.centralised, self.jitter = centralised, jitter
 
-    def start(self, fresh: bool) -> None:
+    def start(self, fresh: Array) -> None:
         replicas, agents, _ = self._shape
         self.mind = np.arange(replicas * agents) // (agents if self.centralised else 1)
         drawn = self.rng.random((self.mind[-1] + 1, self.size, 15), np.float32)
-        drawn *= np.repeat(np.float32([np.pi, 2, 1]), 5)
-        drawn[..., 10:] = np.float32(WEIGHTS)[drawn[..., 10:].argsort(-1)]
+        drawn *= np.repeat(np.array([np.pi, 2, 1], np.float32), 5)
+        drawn[..., 10:] = np.array(WEIGHTS, np.float32)[drawn[..., 10:].argsort(-1)]
         self.particles, self.log = drawn, np.zeros(drawn.shape[:2])
         self.data = np.zeros((len(drawn), 0, 8), np.float32)
 
@@ -210,14 +211,16 @@ def compared(rival: Rival, seeds: int, runs: int) -> tuple[float, float, statist
     task = tasks_of(rival.env)[0]
     spec, tasks = next((spec, tasks) for spec, tasks in marked(task, rival.aims) if task in tasks)
     config = reference_config(tasks, rival.aims, spec, False)
+    mark: Callable[[], Any] = partial(bring, config["policy"], **config["policy_params"])
     values = []
-    for make in (lambda: bring(config["policy"], **config["policy_params"]), rival.make):
+    for make in (mark, rival.make):
         each = [played(task, make(), config, runs or BENCHMARKS[rival.env].runs, FIRST + i) for i in range(seeds)]
         values.append(np.array([one.metrics[task.measure].mean() for one in each]))
     scale = scale_of(task)
     assert scale is not None
     low, high = (one.estimate.value for one in scale)
-    return *(float(one.mean()) for one in values), statistics.mean((values[1] - values[0]) / (high - low))
+    lead = statistics.mean((values[1] - values[0]) / (high - low))
+    return float(values[0].mean()), float(values[1].mean()), lead
 
 
 def main(arguments: list[str]) -> None:

@@ -130,7 +130,7 @@ class GittinsIndex(Remembering):
         return self.pull(option, held, always(option))
 
 
-def knowledge_gradient(mean: Floats, n: Floats, signals: float) -> Floats:
+def knowledge_gradient(mean: Floats, n: Array, signals: float) -> Floats:
     """By how much the best of the options' means [..., K] is expected to rise through further signals of one option, a
     share `signals` of the n + 2 that it has (its prior counts as two), in a normal approximation and per signal
     (Frazier, Powell & Dayanik 2008)."""

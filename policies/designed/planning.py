@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import poisson
 
 from taciturn.envs.core import Array, PublicView, integer, number
 from taciturn.policies.designed.social import TIES, CentralisedHoldTheBest, Remembering, always
@@ -29,7 +27,9 @@ def bayes_plan(ticks: int, expected: float) -> Callable[[Signals, tuple[Signals,
 
     The expected time between ticks n and n + 1, in mean intervals, is the probability of more than n ticks.
     """
-    weights = poisson.sf(np.arange(ticks + 1), expected).tolist()
+    from scipy.special import gammainc
+
+    weights = gammainc(np.arange(ticks + 1) + 1, expected).tolist()
     weights.append(expected - sum(weights))
 
     @cache
@@ -134,6 +134,8 @@ def knowledge_gradient(mean: Floats, n: Array, signals: float) -> Floats:
     """By how much the best of the options' means [..., K] is expected to rise through further signals of one option, a
     share `signals` of the n + 2 that it has (its prior counts as two), in a normal approximation and per signal
     (Frazier, Powell & Dayanik 2008)."""
+    from scipy.special import ndtr
+
     ordered = np.sort(mean, -1)
     rival = np.where(mean == ordered[..., -1:], ordered[..., -2:-1], ordered[..., -1:])
     spread = np.sqrt(mean * (1 - mean) / (3 + n) * signals / (1 + signals))

@@ -2,9 +2,10 @@
 
 `python tools rivals [SEEDS [RUNS [NAME ...]]]`
 
-Each rival aims at one reference, has its information and actions, and is at most 40 lines long. Both play the same
-SEEDS (10) fresh seeds of RUNS runs each (by default as many as the task's agents). The table has both means and the
-rival's lead on the scale of scores, with its 95% interval. The exit code is 1 if a lead is above 0.
+Each rival aims at one reference and has its information and actions. Only `FamilyBayes` knows more than its reference:
+how the instances of the standard task are drawn. Rival and reference play the same SEEDS (10) fresh seeds of RUNS runs
+each (by default as many as the task's agents). The table has both means and the rival's lead on the scale of scores,
+with its 95% interval. The exit code is 1 if the interval of a lead is above 0.
 """
 
 import sys
@@ -227,6 +228,9 @@ def main(arguments: list[str]) -> None:
     seeds, runs = (int(one) for one in (arguments + ["10", "0"][len(arguments) :])[:2])
     beaten = False
     print(f"{'rival':18}{'environment':24}{'reference':20}{'mean':>10}{'rival':>10}  lead in score")
+    unknown = [name for name in arguments[2:] if name not in RIVALS]
+    if unknown:
+        sys.exit(f"NAME must be one of {', '.join(RIVALS)}, not {unknown[0]!r}")
     for name in arguments[2:] or RIVALS:
         rival = RIVALS[name]
         mark, own, lead = compared(rival, seeds, runs)

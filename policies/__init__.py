@@ -54,7 +54,8 @@ from taciturn.policies.designed.level_choice import ConstantLevel, LevelPlan
 from taciturn.policies.designed.listener import Listener, OneAnswerOracle
 from taciturn.policies.designed.planning import BayesPlan, CentralisedKnowledgeGradient, GittinsIndex
 from taciturn.policies.designed.recommender import BlockListener, CentralisedLogistic, LogisticBandit
-from taciturn.policies.designed.round_stopping import BestDeadline, FewRounds, StagedCount
+from taciturn.policies.designed.round_stopping import FewRounds
+from taciturn.policies.designed.sessions import BestDeadline, FiniteHorizonStopping, PlannedTraining
 from taciturn.policies.designed.social import CentralisedHoldTheBest, HoldTheBest
 from taciturn.policies.learned.recommender import NeuralBandit
 from taciturn.policies.learned.trained import TrainedAgent
@@ -73,17 +74,17 @@ from taciturn.policies.reference.private_social_learning import PrivateSocialLea
 from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 
 __all__ = [
-    "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1", "BayesPlan",
-    "BayesianPrice", "BestDeadline", "BestResponse", "BlockListener", "CentralisedHoldTheBest", "CentralisedKLUCB",
+    "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1", "BayesPlan", "BayesianPrice",
+    "BestDeadline", "BestResponse", "BlockListener", "CentralisedHoldTheBest", "CentralisedKLUCB",
     "CentralisedKnowledgeGradient", "CentralisedLogistic", "CentralisedOracle", "CommunicationEfficientCDPMAB",
     "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
-    "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse", "FixedCount",
-    "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie", "GittinsIndex", "GosInE", "GossipUCB",
-    "GrowingSchedule", "Hedge", "HoldTheBest", "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy",
-    "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit",
-    "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption",
-    "OutputAgreement", "PeerTruthSerum", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
-    "Replicator", "SingleAgent", "StagedCount", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality",
-    "ThompsonSampling", "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay",
-    "Wintall",
+    "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse",
+    "FiniteHorizonStopping", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie",
+    "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HorizonKLUCB",
+    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "Learner", "LevelPlan",
+    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead",
+    "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "PlannedTraining", "Policy",
+    "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SingleAgent",
+    "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling", "TrainedAgent", "Truthful",
+    "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -74,7 +74,9 @@ METHODS: Mapping[str, Method] = {
         {"population": 12, "runs": 12_000, "block": 2000, "memory": 0.2}, 50_000_000,
     ),
     "RoundStopping": Method(
-        measure="-rate", settings=PLAIN | {"num_envs": 500, "turns": 200, "lam": 0.97, "batch": 8192}, steps=16_000_000
+        measure="-reward",
+        settings=PLAIN | {"num_envs": 500, "turns": 200, "lam": 0.97, "batch": 8192},
+        steps=8_000_000,
     ),
     "PlatformSide": Method(measure="loss", settings=PLAIN, steps=900_000),
     "FederatedTraining": Method(measure="test_loss", settings=PLAIN, steps=500_000),

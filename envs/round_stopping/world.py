@@ -63,7 +63,8 @@ Deviations from the paper
     corrects. The paper does not state the order of events within a slot; with the order above, the expected number of
     slots until the first update is E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper maximises a long-run rate, and its policy
     needs that rate as lambda. An episode here has a given length, so no policy needs lambda (in `differential` it does
-    not change the order of policies). Pareto times have no slots, so the server acts at events; which of several queued
+    not change the order of policies). The rule of the best long-run rate is not the best in an episode: it closes the
+    last rounds as if others followed (`FiniteHorizonStopping` does not). Pareto times have no slots, so the server acts at events; which of several queued
     clients uploads next does not matter.
 
 Registered configurations

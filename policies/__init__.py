@@ -52,7 +52,12 @@ from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatfo
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.level_choice import ConstantLevel, LevelPlan
 from taciturn.policies.designed.listener import Listener, OneAnswerOracle
-from taciturn.policies.designed.planning import BayesPlan, CentralisedKnowledgeGradient, GittinsIndex
+from taciturn.policies.designed.planning import (
+    BayesPlan,
+    CentralisedKnowledgeGradient,
+    FiniteHorizonGittins,
+    GittinsIndex,
+)
 from taciturn.policies.designed.recommender import BlockListener, CentralisedLogistic, LogisticBandit
 from taciturn.policies.designed.round_stopping import FewRounds
 from taciturn.policies.designed.sessions import BestDeadline, FiniteHorizonStopping, PlannedTraining
@@ -79,12 +84,12 @@ __all__ = [
     "CentralisedKnowledgeGradient", "CentralisedLogistic", "CentralisedOracle", "CommunicationEfficientCDPMAB",
     "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
     "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse",
-    "FiniteHorizonStopping", "FixedCount", "FlatRate", "FollowMajority", "Fraction", "FreeRider", "Genie",
-    "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest", "HorizonKLUCB",
-    "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1", "Learner", "LevelPlan",
-    "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle", "OneStepLookAhead",
-    "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum", "PlannedTraining", "Policy",
-    "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator", "SingleAgent",
-    "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling", "TrainedAgent", "Truthful",
-    "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "FiniteHorizonGittins", "FiniteHorizonStopping", "FixedCount", "FlatRate", "FollowMajority", "Fraction",
+    "FreeRider", "Genie", "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest",
+    "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
+    "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
+    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
+    "PlannedTraining", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator",
+    "SingleAgent", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling",
+    "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

@@ -48,6 +48,7 @@ PLAYS: dict[str, list[tuple[str, dict[str, Any], dict[str, Any], Any]]] = {
             "UCB1",
             "KLUCB",
             "HorizonKLUCB",
+            "FiniteHorizonGittins",
             "MOSS",
             "ThompsonSampling",
             "SuccessiveElimination",

@@ -283,8 +283,8 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "DPSuccessiveElimination", "DividedPlan",
-    "Fed2UCB", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS",
-    "NeuralBandit", "OracleItem", "CentralisedLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
+    "Fed2UCB", "FiniteHorizonGittins", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit",
+    "MOSS", "NeuralBandit", "OracleItem", "CentralisedLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
     "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}

@@ -145,6 +145,7 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
     "HDPMAB": {"gap": (0.0,)},
     "KLUCB": {"c": (-1,)},
     "HorizonKLUCB": {"a": (0,), "c": (0,)},
+    "FiniteHorizonGittins": {"stretch": (0.9, 2.1)},
     "CentralisedKLUCB": {"a": (0,), "c": (0,)},
     "SuccessiveElimination": {"delta": (1.0,)},
     "DPSuccessiveElimination": {"epsilon": (0,)},

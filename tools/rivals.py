@@ -25,7 +25,6 @@ from taciturn.envs.core import Array, PublicView
 from taciturn.envs.recommender.rewards import WEIGHTS
 from taciturn.envs.round_stopping.model import parameters
 from taciturn.policies import OptimalStopping
-from taciturn.policies.classic.bandits import ArmPolicy
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.policies.families.round_stopping import StoppingRule
 from taciturn.validation import Floats, Ints
@@ -88,42 +87,6 @@ class SharedSlack(StoppingRule):
         ahead = slot * (np.where(queued > 0, 0, first) + 1 / model.upload_probability)
         soon = slots * slot + np.where(rounds == 1, slot, ahead) <= slack * share
         return np.where((k < 1) | soon, WAIT, CLOSE)
-
-
-class FiniteGittins(ArmPolicy):
-    """Federated bandit, alone: the finite-horizon Gittins index under uniform priors, interpolated between tables for
-    26 horizons."""
-
-    levels = np.linspace(0.01, 0.999, 80)
-
-    def start(self, shape: tuple[int, int, int], horizon: int) -> None:
-        super().start(shape, horizon)
-        self.logs = np.linspace(np.log(3), np.log(1.4 * horizon), 26)
-        self.tables = np.stack([self.table(max(2, round(np.exp(x))), horizon + 1) for x in self.logs])
-
-    def table(self, rounds: int, size: int) -> Array:
-        """Indices [n, s] after n pulls with s ones, if rounds - n pulls are left."""
-        ones, levels = np.arange(size), self.levels[:, None]
-        result = ((ones + 1) / (ones[:, None] + 2)).astype(np.float32)
-        value = np.zeros((len(levels), rounds + 1))
-        for n in range(rounds - 1, -1, -1):
-            mean = np.arange(1, n + 2) / (n + 2)
-            plays = mean * (1 - levels + value[:, 1 : n + 2]) + (1 - mean) * (value[:, : n + 1] - levels)
-            value = np.maximum(plays, 0)
-            if n < size:
-                i = np.clip((plays > 0).sum(0), 1, len(levels) - 1)
-                before, after = plays[i - 1, ones[: n + 1]], plays[i, ones[: n + 1]]
-                step = self.levels[i] - self.levels[i - 1]
-                result[n, : n + 1] = self.levels[i - 1] + step * before / (before - after)
-        return result
-
-    def choose(self, counts: Array, means: Floats) -> Ints:
-        left = self._horizon - counts.sum(-1, keepdims=True)
-        place = (np.log(counts + left) - self.logs[0]) / (self.logs[1] - self.logs[0])
-        low = np.clip(place.astype(int), 0, len(self.logs) - 2)
-        share, n, ones = np.clip(place - low, 0, 1), counts.astype(int), np.rint(counts * means).astype(int)
-        arms: Ints = ((1 - share) * self.tables[low, n, ones] + share * self.tables[low + 1, n, ones]).argmax(-1)
-        return arms
 
 
 class FamilyBayes(ItemPolicy):
@@ -201,7 +164,6 @@ class Rival(NamedTuple):
 RIVALS = {
     "Quitter": Rival("round_stopping_v0", FULL_INFORMATION, Quitter),
     "SharedSlack": Rival("federated_training_v0", FULL_INFORMATION, SharedSlack),
-    "FiniteGittins": Rival("federated_bandit_v0", NO_COMMUNICATION, FiniteGittins),
     "FamilyBayes": Rival("recommender_v0", FULL_INFORMATION, lambda: FamilyBayes(True, 0.05)),
     "FamilyBayes alone": Rival("recommender_v0", NO_COMMUNICATION, lambda: FamilyBayes(False, 0.1)),
 }

@@ -30,7 +30,9 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
     **dict.fromkeys(
         ("FixedCount", "WaitForAll", "Fraction", "Deadline", "OneStepLookAhead"), ("round_stopping_v0", STOPPING, {})
     ),
-    **dict.fromkeys(("BestDeadline", "FewRounds", "FiniteHorizonStopping", "PlannedTraining"), ("round_stopping_v0", STOPPING, {})),
+    **dict.fromkeys(
+        ("BestDeadline", "FewRounds", "FiniteHorizonStopping", "PlannedTraining"), ("round_stopping_v0", STOPPING, {})
+    ),
     "BayesianPrice": ("elicitation_v0", MARKET, {"individual": "BestResponse"}),
     **dict.fromkeys(
         (

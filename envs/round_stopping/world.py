@@ -59,13 +59,13 @@ Arguments
       and clients, in slots.
 
 Deviations from the paper
-    Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which `OptimalStopping`
-    corrects. The paper does not state the order of events within a slot; with the order above, the expected number of
-    slots until the first update is E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper maximises a long-run rate, and its policy
-    needs that rate as lambda. An episode here has a given length, so no policy needs lambda (in `differential` it does
-    not change the order of policies). The rule of the best long-run rate is not the best in an episode: it closes the
-    last rounds as if others followed (`FiniteHorizonStopping` does not). Pareto times have no slots, so the server acts at events; which of several queued
-    clients uploads next does not matter.
+    Equations 3.5 to 3.7, Lemma 1, Algorithm 1 and Theorem 3 contain errors of sign and unit, which
+    `OptimalStopping` corrects. The paper does not state the order of events within a slot; with the order above,
+    the expected number of slots until the first update is E[N_1] = 1/(1 - (1-p)^M) + 1/mu. The paper maximises a
+    long-run rate, and its policy needs that rate as lambda. An episode here has a given length, so no policy needs
+    lambda (in `differential` it does not change the order of policies). The rule of the best long-run rate is not
+    the best in an episode: it closes the last rounds as if others followed (unlike `FiniteHorizonStopping`). Pareto
+    times have no slots, so the server acts at events; which of several queued clients uploads next does not matter.
 
 Registered configurations
     `taciturn/RoundStopping-v0`: the paper's setting (M=100, t0=3 s, tau=10 ms, mu=5/8, p=1/500, R(k) = 0.04 -

@@ -183,7 +183,7 @@ def test_an_agent_of_the_users_own_takes_part_where_it_fits(tmp_path: Path, monk
     (cell, *_) = [one for one in own if (one.config["env"], one.config["policy"]) == ("round_stopping_v0", "three:act")]
     world = playing.population(stopping, 10, "evaluation")
     run = taciturn.simulate(world, FixedCount(3), seed=cell.seed)
-    assert study.run(cell).metrics["rate"] == pytest.approx(run.metrics["rate"].mean())
+    assert study.run(cell).metrics["reward"] == pytest.approx(run.metrics["reward"].mean())
     before = {cell.key for cell in own if cell.config["policy"] == "sb3:model.zip"}
     model.learn(8)
     model.save("model.zip")

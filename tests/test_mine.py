@@ -31,14 +31,14 @@ class Agent(StoppingRule):
 """
 
 
-@pytest.mark.parametrize(("rate", "rank"), [(0.0125, 1), (0.0112, 4), (0.001, 9)])
-def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
+@pytest.mark.parametrize(("reward", "rank"), [(1.2, 1), (1.109, 4), (0.1, 9)])
+def test_a_rank_counts_those_that_are_better(reward: float, rank: int) -> None:
     (board,) = [
         one for one in boards(unpacked(STORED).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"
     ]
     others = [one for one in board.ranked() if one.config["policy"] != "TrainedAgent"]  # it has too few trainings
-    assert sum(one.metrics["rate"].mean() > rate for one in others) == rank - 1
-    own = submission(list(range(10)), rate).results
+    assert sum(one.metrics["reward"].mean() > reward for one in others) == rank - 1
+    own = submission(list(range(10)), reward).results
     table, *_ = mine.tables(mine.beside_stored(own, STORED.parent), "Mine")
     ((task, _, place, *_, best),) = table.rows
     assert task == "RoundStopping-v0/standard (control)"
@@ -47,7 +47,7 @@ def test_a_rank_counts_those_that_are_better(rate: float, rank: int) -> None:
 
 
 def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> None:
-    own = submission(list(range(10)), 0.0112).results
+    own = submission(list(range(10)), 1.115).results
     table, *_ = mine.tables(mine.beside_stored(own, tmp_path), "Mine")
     (row,) = table.rows
     assert row[1].startswith("0.31 [")
@@ -150,7 +150,7 @@ def unpacked_folder(folder: Path) -> Any:
 
 
 def test_a_leaderboard_of_mine_shows_the_rows_around(tmp_path: Path, command: Any) -> None:
-    file, own = tmp_path / "mine.json", submission(list(range(10)), 0.0112)
+    file, own = tmp_path / "mine.json", submission(list(range(10)), 1.115)
     for _, scores in own.results.groups[0].curves[RUNS]:
         scores[:] = 0.0112
     file.write_text(packed(own), encoding="utf-8")

@@ -135,7 +135,7 @@ def all_of(name: str, value: Any) -> Change:
     def change(kept: dict[str, Any]) -> None:
         group = kept["groups"][0]
         group["metrics"][name] = [value] * 10
-        if name == "rate":
+        if name == "reward":
             group[RUNS] = [[value, value]] * 10
 
     return change
@@ -188,13 +188,13 @@ VALUES = {
 }
 SUBMISSIONS: dict[str, Change] = {
     **{f"policy is {name}": put("config", "policy")(value) for name, value in NAMES.items()},
-    **{f"rate is {name}": all_of("rate", value) for name, value in VALUES.items()},
+    **{f"reward is {name}": all_of("reward", value) for name, value in VALUES.items()},
     **{
         f"return is {name}": all_of("return", VALUES[name])
         for name in ("inf", "nan", "-1e308", "1e308", "1e13", "huge", "none", "bool")
     },
     **{
-        f"one rate is {name}": put("metrics", "rate", 3)(VALUES[name])
+        f"one reward is {name}": put("metrics", "reward", 3)(VALUES[name])
         for name in ("inf", "nan", "1e308", "-1e308", "above", "below")
     },
     **{
@@ -203,13 +203,13 @@ SUBMISSIONS: dict[str, Change] = {
     },
     "messages are negative": all_of("messages", -1.0),
     "an unknown metric": all_of("unheard_of", 0.0),
-    "a metric with an escape": all_of("rate\x1b[2J", 0.0),
-    "no rate": drop("groups", 0, "metrics", "rate"),
+    "a metric with an escape": all_of("reward\x1b[2J", 0.0),
+    "no reward": drop("groups", 0, "metrics", "reward"),
     "no return": drop("groups", 0, "metrics", "return"),
     "no metrics": put("metrics")({}),
     "metrics are a list": put("metrics")([]),
-    "rate is shorter": put("metrics", "rate")([0.011] * 9),
-    "rate is longer": put("metrics", "rate")([0.011] * 11),
+    "reward is shorter": put("metrics", "reward")([0.011] * 9),
+    "reward is longer": put("metrics", "reward")([0.011] * 11),
     "no runs": drop("groups", 0, RUNS),
     "runs are none": put(RUNS)([]),
     "runs are empty": put(RUNS)([[]] * 10),
@@ -344,7 +344,7 @@ def test_files_that_are_no_submission_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["rate is inf", "rate is 1e308", "return is -1e308", "policy is escape", "policy is bidi"]
+    "what", ["reward is inf", "reward is 1e308", "return is -1e308", "policy is escape", "policy is bidi"]
 )
 def test_the_leaderboard_says_so_in_one_line(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -399,15 +399,15 @@ def test_text_of_a_submission_is_no_markup(
     assert "[bold]<b>Mine</b>[/nothing]" in out
 
 
-def folder(path: Path, config: dict[str, Any], rate: float = 0.011, *, quick: bool = False) -> Store:
+def folder(path: Path, config: dict[str, Any], reward: float = 0.011, *, quick: bool = False) -> Store:
     """A results folder with one cell of the study `agents`."""
     cells = [Cell("agents", config, 0)]
     store = Store(path)
     with store.locked(resume=False):
         store.begin([KindsOfAgents()], {"agents": cells}, quick=quick, resume=False)
         result = Result(
-            {"rate": rate, "return": 0.5, "messages": 0.0, "centralised": 0.0},
-            {RUNS: (np.arange(2.0), np.full(2, rate))},
+            {"reward": reward, "return": 0.5, "messages": 0.0, "centralised": 0.0},
+            {RUNS: (np.arange(2.0), np.full(2, reward))},
         )
         store.write(cells[0], result, 1.0)
         store.finish()
@@ -416,8 +416,8 @@ def folder(path: Path, config: dict[str, Any], rate: float = 0.011, *, quick: bo
 
 FOLDERS: dict[str, tuple[dict[str, Any], float, str]] = {
     "a quick run": ({"replicas": 10}, 0.011, "must hold a full run, not a quick one"),
-    "an infinite rate": ({}, float("inf"), "rate must be a finite number"),
-    "a rate of 1e308": ({}, 1e308, "rate must be a finite number >= 0 and <= 0.133333"),
+    "an infinite reward": ({}, float("inf"), "reward must be a finite number"),
+    "a reward of 1e308": ({}, 1e308, "reward must be a finite number >= 0 and <= 1.32"),
     "an escape": ({"policy": "\x1b[2JMine"}, 0.011, "text must be of up to"),
     "another world": ({"env": "nowhere_v0"}, 0.011, "must hold environments of this version"),
     "another kind": ({"kind": "random"}, 0.011, "kind must be 'yours'"),
@@ -429,8 +429,8 @@ FOLDERS: dict[str, tuple[dict[str, Any], float, str]] = {
 def test_a_folder_is_checked_when_it_is_submitted_and_when_it_is_ranked(
     command: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed, rate, message = FOLDERS[what]
-    folder(tmp_path / "mine", sound()["groups"][0]["config"] | changed, rate)
+    changed, reward, message = FOLDERS[what]
+    folder(tmp_path / "mine", sound()["groups"][0]["config"] | changed, reward)
     to = ("--to", str(tmp_path / "mine.json")) if command == "submit" else ()
     assert message in refused(monkeypatch, capsys, command, str(tmp_path / "mine"), *to)
     assert not (tmp_path / "mine.json").exists()

@@ -24,11 +24,11 @@ STORED = Path(__file__).parent.parent / "tools/results/studies/agents.json"
 CONFIG = {"env": "round_stopping_v0", "env_params": {}, "policy": "Mine", "policy_params": {}, "kind": "yours"}
 
 
-def submission(seeds: list[int], rate: float, centralised: Any = 0.0, **config: Any) -> Submission:
+def submission(seeds: list[int], reward: float, centralised: Any = 0.0, **config: Any) -> Submission:
     """One agent, with the outcome of the check for pooling, or without any."""
-    values = np.full(len(seeds), rate)
-    runs = [(np.arange(2.0), np.array([rate, rate + seed])) for seed in seeds]
-    metrics = {"rate": values, "return": values}
+    values = np.full(len(seeds), reward)
+    runs = [(np.arange(2.0), np.array([reward, reward + seed])) for seed in seeds]
+    metrics = {"reward": values, "return": values}
     if centralised is not None:
         metrics["centralised"] = np.broadcast_to(centralised, len(seeds)).astype(np.float64)
     group = Group(CONFIG | config, np.array(seeds), metrics, {RUNS: runs}, np.ones(len(seeds)))
@@ -42,7 +42,7 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     study, origin, results = unpacked(tmp_path / "mine.json")
     (group,) = results
     assert (study, origin["commit"], group.config) == ("agents", "said", CONFIG)
-    assert group.metrics["rate"].tolist() == [0.25, 0.25]
+    assert group.metrics["reward"].tolist() == [0.25, 0.25]
     assert [scores.tolist() for _, scores in group.curves[RUNS]] == [[0.25, 0.25], [0.25, 3.25]]
 
 
@@ -50,18 +50,18 @@ def test_the_first_counts_of_what_several_have() -> None:
     results = merged([submission([0, 3], 0.25), submission([1, 3], 0.5), submission([0], 1.0, policy="Other")])
     mine, other = results
     assert mine.seeds.tolist() == [0, 1, 3]
-    assert mine.metrics["rate"].tolist() == [0.25, 0.5, 0.25]
+    assert mine.metrics["reward"].tolist() == [0.25, 0.5, 0.25]
     assert [scores.tolist() for _, scores in mine.curves[RUNS]] == [[0.25, 0.25], [0.5, 1.5], [0.25, 3.25]]
     assert other.config["policy"] == "Other"
     (richer,) = submission([0, 3], 0.25).results
     richer.metrics["more"] = np.ones(2)
     first = submission([0, 3], 0.5)._replace(results=Results([richer]))
     (stored,) = merged([first, submission([0, 3], 0.5)])
-    assert stored.metrics.keys() == {"rate", "return", "centralised", "more"}, (
+    assert stored.metrics.keys() == {"reward", "return", "centralised", "more"}, (
         "nothing comes from the others, so nothing is lost"
     )
     (stored,) = merged([first, submission([1], 0.5)])
-    assert stored.metrics.keys() == {"rate", "return", "centralised"}, "what one seed lacks has no mean"
+    assert stored.metrics.keys() == {"reward", "return", "centralised"}, "what one seed lacks has no mean"
 
 
 def test_the_command_line_ranks_files_together(tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

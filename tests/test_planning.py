@@ -92,16 +92,18 @@ def test_an_arm_has_its_mean_once_no_pull_is_left() -> None:
 
 @pytest.mark.parametrize("stretch", [1.0, 2.0])
 def test_the_arm_of_the_largest_index(stretch: float) -> None:
-    """Between tables, too: its index by stopping is at most 0.003 below the largest."""
+    """Between tables, too, and for arms of few and many pulls: its index by stopping is at most 0.001 below the
+    largest."""
     rng, policy, horizon = np.random.default_rng(0), FiniteHorizonGittins(stretch), 26
     policy.reset(federated_bandit_v0.population(1, num_agents=1, num_arms=3, horizon=horizon), rng)
-    for _ in range(20):
-        counts = rng.integers(0, 7, 3)
+    for _ in range(30):
+        counts = rng.integers(0, 9, 3) * rng.integers(0, 2, 3)
+        counts[0] = 9
         ones = rng.binomial(counts, 0.3 + 0.4 * rng.random(3))
         left = int(1 + stretch * (horizon - counts.sum() - 1))
         exact = [index(s, n - s, left) for n, s in zip(counts.tolist(), ones.tolist(), strict=True)]
         arm = policy.choose(counts[None, None], (ones / np.maximum(counts, 1))[None, None]).item()
-        assert exact[arm] >= max(exact) - 0.003
+        assert exact[arm] >= max(exact) - 0.001
 
 
 def test_indices_alone_are_better_than_a_budget_of_divergence() -> None:

@@ -52,6 +52,7 @@ from taciturn.policies.designed.elicitation import BayesianPrice, InformedPlatfo
 from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.level_choice import ConstantLevel, LevelPlan
 from taciturn.policies.designed.listener import Listener, OneAnswerOracle
+from taciturn.policies.designed.peak_bayes import CentralisedPeakBayes, PeakBayes
 from taciturn.policies.designed.planning import (
     BayesPlan,
     CentralisedKnowledgeGradient,
@@ -81,15 +82,16 @@ from taciturn.policies.reference.t_prido import DTPriDO, TPriDO
 __all__ = [
     "CBL", "CDPMAB", "DDPMAB", "DDUCB", "HDPMAB", "HOO", "KLUCB", "MOSS", "PPCL", "UCB1", "BayesPlan", "BayesianPrice",
     "BestDeadline", "BestResponse", "BlockListener", "CentralisedHoldTheBest", "CentralisedKLUCB",
-    "CentralisedKnowledgeGradient", "CentralisedLogistic", "CentralisedOracle", "CommunicationEfficientCDPMAB",
-    "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO", "Deadline", "DividedPlan",
-    "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay", "FiniteBestResponse",
-    "FiniteHorizonGittins", "FiniteHorizonStopping", "FixedCount", "FlatRate", "FollowMajority", "Fraction",
-    "FreeRider", "Genie", "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest",
+    "CentralisedKnowledgeGradient", "CentralisedLogistic", "CentralisedOracle", "CentralisedPeakBayes",
+    "CommunicationEfficientCDPMAB", "ConstantLevel", "CoopUCB2", "CopyOnReward", "DPSuccessiveElimination", "DTPriDO",
+    "Deadline", "DividedPlan", "EliminationSchedule", "Fed2UCB", "FedUCB", "FewRounds", "FictitiousPlay",
+    "FiniteBestResponse", "FiniteHorizonGittins", "FiniteHorizonStopping", "FixedCount", "FlatRate", "FollowMajority",
+    "Fraction", "FreeRider", "Genie", "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest",
     "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
     "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeerTruthSerum",
-    "PlannedTraining", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random", "Replicator",
-    "SingleAgent", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling",
-    "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
+    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeakBayes",
+    "PeerTruthSerum", "PlannedTraining", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
+    "Replicator", "SingleAgent", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality",
+    "ThompsonSampling", "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay",
+    "Wintall",
 ]  # fmt: skip

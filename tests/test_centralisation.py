@@ -57,7 +57,7 @@ APART: dict[str, Any] = MARKET | {"theta": 4, "belief_concentration": 30.0, "cos
 CENTRALISED_LABEL = {
     "CentralisedOracle", "DTPriDO", "FictitiousPlay", "Hedge", "CentralisedHoldTheBest", "CentralisedKnowledgeGradient",
     "OneAnswerOracle",
-    "CentralisedKLUCB", "CentralisedLogistic",
+    "CentralisedKLUCB", "CentralisedLogistic", "CentralisedPeakBayes",
 }  # fmt: skip
 
 

@@ -283,9 +283,9 @@ def test_learners_practise_on_nobodys_private_images() -> None:
 DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "DPSuccessiveElimination", "DividedPlan",
-    "Fed2UCB", "FiniteHorizonGittins", "HDPMAB", "HOO", "HorizonKLUCB", "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit",
-    "MOSS", "NeuralBandit", "OracleItem", "CentralisedLogistic", "PublicPlan", "SingleAgent", "SuccessiveElimination",
-    "Synchronised", "ThompsonSampling", "UCB1",
+    "CentralisedLogistic", "CentralisedPeakBayes", "Fed2UCB", "FiniteHorizonGittins", "HDPMAB", "HOO", "HorizonKLUCB",
+    "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PeakBayes", "PublicPlan",
+    "SingleAgent", "SuccessiveElimination", "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}
 CHOSEN: dict[str, Any] = {"message_levels": "chosen", "num_agents": 3}

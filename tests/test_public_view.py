@@ -76,7 +76,15 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
-        ("TPriDO", "DTPriDO", "LogisticBandit", "CentralisedLogistic", "BlockListener"),
+        (
+            "TPriDO",
+            "DTPriDO",
+            "LogisticBandit",
+            "CentralisedLogistic",
+            "BlockListener",
+            "PeakBayes",
+            "CentralisedPeakBayes",
+        ),
         ("recommender_v0", SHOP, {}),
     ),
     **dict.fromkeys(
@@ -105,6 +113,8 @@ OWN: dict[str, dict[str, Any]] = PARAMETERS | {
     "NeuralBandit": {"steps": 2, "num_envs": 2, "rounds": 8},
     "LogisticBandit": {"worlds": 3, "rounds": 20},
     "CentralisedLogistic": {"worlds": 3, "rounds": 20},
+    "PeakBayes": {"particles": 8, "steps": 4},
+    "CentralisedPeakBayes": {"particles": 8, "steps": 4},
     "TrainedAgent": {"steps": 300, "settings": {"num_envs": 4}},
     "BlockListener": {"worlds": 3, "rounds": 20, "cells": 6, "first": 4},
     "Mixture": {"parts": [(Truthful(), 1.0)]},

@@ -12,51 +12,51 @@ from taciturn.envs.recommender.rewards import FLOOR, ITEM_DIMS, RADIUS, SPAN, WE
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 
-TURN, PHASE, WEIGHT, SIZE_OF_ONE = 0, 5, 10, 15  # where a particle's parts begin, and its numbers
+ANGLE, PHASE, WEIGHT, NUMBERS = 0, 5, 10, 15  # where the parts of a particle begin, and its numbers
 LABEL = 2 + ITEM_DIMS  # the row of the labels in the data
 SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(6))
+SWAPS, FRESH, WIDTH = 0.2, 0.1, 0.5  # shares of two kinds of steps, and the largest width of the third
+TINY, TOGETHER = 1e-9, 16  # TOGETHER: likelihoods multiplied before a division
 SEEN = [0]  # likelihoods computed in this process, in a shared list
 ENTRIES: dict[Any, Any] = {}  # compiled functions
 
 
 class Minds(NamedTuple):
-    """The posteriors [M, ...] and data of M minds, and a round of B replicas with W agents."""
+    """M posteriors with their data, and a round of B replicas."""
 
-    particles: Floats  # [M, P, 15]: angles / pi, phases, and weights
-    mass: Floats  # [M, P]
+    agents: int  # with the same posterior
+    steps: int
+    particles: Floats  # [M, P, 15]: angles / pi, phases, weights
+    mass: Floats  # [M, P], adds up to 1
     spare: Floats  # [P, 15]
     known: Ints  # [M], numbers of feedbacks
-    data: Floats  # [M, 8, T]: context - .5, item, 1 - label
-    squares: Floats  # [6, T]: squared distances in each dimension, and a proposal
-    rows: Ints  # [6]: where they are in `squares`
+    data: Floats  # [M, 8, T]: contexts - .5, items, 1 - labels
+    squares: Floats  # [6, T]: (x - g(c))^2 in five dimensions, and a proposal
+    rows: Ints  # [6]: where these are in `squares`
     chance: Floats  # [T], of the labels
     proposed: Floats  # [T]
     rng: Array  # uint64[M, 1, 8]
-    agents: int  # in a mind
-    votes: int
-    bonus: float
-    steps: int
-    least: float
-    fresh: float
-    swaps: float
-    jump: float
-    jitter: float
     contexts: Floats  # [B, W, 2]
     items: Floats  # [B, 5, K]
     have: Bools  # [B, W, K]
-    likes: Floats  # [K]
-    spread: Floats  # [K]
+    likes: Floats  # [3, K]: mu of a particle, and the sums of mu and mu^2
     shown: Ints  # [B, W]
     labels: Floats  # [B, W]
     real: Bools  # [B, W]
 
 
-def sine(u: float) -> float:
-    """sin(pi u), to 1e-7 and with the same bits on every processor."""
+def sine(u: float) -> Any:
+    """sin(pi u) to 1e-7, with the same bits on every processor."""
     v = u - 0.5
     v = 0.5 - abs(v - 2.0 * np.floor(0.5 * v + 0.5))
     z = v * v
     return v * (SINE[0] + z * (SINE[1] + z * (SINE[2] + z * (SINE[3] + z * (SINE[4] + z * SINE[5])))))
+
+
+def goal(one: Any, d: int, x: float, y: float) -> Any:
+    """g(c) of a particle in dimension d, for c = (x, y) + .5."""
+    angle = one[ANGLE + d]
+    return 0.5 + 0.42 * sine(sine(angle + 0.5) * x + sine(angle) * y + one[PHASE + d])
 
 
 def mean_reward(squared: float) -> float:
@@ -64,154 +64,111 @@ def mean_reward(squared: float) -> float:
     return FLOOR + SPAN * max(0.0, 1.0 - math.sqrt(squared) / RADIUS)
 
 
-def measure(data: Any, n: int, d: int, turn: float, phase: float, out: Any) -> None:
-    """The squared distances (x - g(c))^2 in dimension d of all n data."""
-    along, across = sine(turn + 0.5), sine(turn)
-    for t in range(n):
-        apart = data[2 + d, t] - 0.5 - 0.42 * sine(along * data[0, t] + across * data[1, t] + phase)
-        out[t] = apart * apart
-
-
-def judge(squares: Any, rows: Any, w: Any, labels: Any, n: int, out: Any) -> None:
-    """The probabilities of all n labels."""
-    a, b, c, d, e = squares[rows[0]], squares[rows[1]], squares[rows[2]], squares[rows[3]], squares[rows[4]]
-    v0, v1, v2, v3, v4 = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
-    for t in range(n):
-        squared = v0 * a[t] + v1 * b[t] + v2 * c[t] + v3 * d[t] + v4 * e[t]
-        out[t] = abs(labels[t] - mean_reward(squared))
-
-
-def goal(one: Any, d: int, x: float, y: float) -> float:
-    """g(c) of a particle in dimension d, for c = (x, y) + .5."""
-    along, across = sine(one[TURN + d] + 0.5), sine(one[TURN + d])
-    return 0.5 + 0.42 * sine(along * x + across * y + one[PHASE + d])
-
-
 def choose(g: Any) -> None:
-    """Each agent's item with the highest mean of some draws, plus a bonus for their standard deviation."""
+    """Each agent's item with the least squared expected regret for its information."""
     for b in range(g.shown.shape[0]):
         for i in range(g.shown.shape[1]):
-            m = (b * g.shown.shape[1] + i) // g.agents
-            x, y, items = g.contexts[b, i, 0] - 0.5, g.contexts[b, i, 1] - 0.5, g.items[b]
-            likes, spread = g.likes, g.spread
-            for k in range(len(likes)):
-                likes[k], spread[k] = 0.0, 0.0
-            luck, p, below = uniform(g.rng[m], 0), 0, g.mass[m, 0]
-            for v in range(g.votes):
-                while below * g.votes < v + luck and p < g.mass.shape[1] - 1:
-                    p += 1
-                    below += g.mass[m, p]
-                one = g.particles[m, p]
-                g0, g1, g2, g3, g4 = (
-                    goal(one, 0, x, y), goal(one, 1, x, y), goal(one, 2, x, y), goal(one, 3, x, y), goal(one, 4, x, y)
-                )  # fmt: skip
-                w0, w1, w2, w3, w4 = one[10], one[11], one[12], one[13], one[14]
-                for k in range(len(likes)):
-                    a, c, d = w0 * (items[0, k] - g0), w1 * (items[1, k] - g1), w2 * (items[2, k] - g2)
-                    e, f = w3 * (items[3, k] - g3), w4 * (items[4, k] - g4)
-                    mu = mean_reward(a * a + c * c + d * d + e * e + f * f)
-                    likes[k] += mu
-                    spread[k] += mu * mu
-            best, top = 0, -1.0
-            for k in range(len(likes)):
-                mean = likes[k] / g.votes
-                index = mean + g.bonus * math.sqrt(max(0.0, spread[k] / g.votes - mean * mean))
-                if g.have[b, i, k] and index > top:
-                    best, top = k, index
-            g.shown[b, i] = best
+            m, likes, items = (b * g.shown.shape[1] + i) // g.agents, g.likes, g.items[b]
+            x, y, most = g.contexts[b, i, 0] - 0.5, g.contexts[b, i, 1] - 0.5, 0.0
+            for k in range(likes.shape[1]):
+                likes[1, k], likes[2, k] = 0.0, 0.0
+            for p in range(g.mass.shape[1]):
+                one, mass, best = g.particles[m, p], g.mass[m, p], 0.0
+                for k in range(likes.shape[1]):
+                    likes[0, k] = 0.0
+                for d in range(ITEM_DIMS):
+                    weight, centre = one[WEIGHT + d], goal(one, d, x, y)
+                    for k in range(likes.shape[1]):
+                        apart = weight * (items[d, k] - centre)
+                        likes[0, k] += apart * apart
+                for k in range(likes.shape[1]):
+                    mu = mean_reward(likes[0, k])
+                    likes[0, k] = mu
+                    likes[1, k] += mass * mu
+                    likes[2, k] += mass * mu * mu
+                for k in range(likes.shape[1]):
+                    best = max(best, likes[0, k] if g.have[b, i, k] else 0.0)
+                most += mass * best
+            least = math.inf
+            for k in range(likes.shape[1]):
+                mean = likes[1, k]
+                informs = max(likes[2, k] - mean * mean, 0.0) + TINY
+                ratio = (most - mean) * (most - mean) * mean * (1.0 - mean) / informs
+                if g.have[b, i, k] and ratio < least:
+                    g.shown[b, i], least = k, ratio
 
 
 def learn(g: Any) -> None:
-    """Weigh the particles by the feedbacks of a round, and renew those of minds where few count."""
+    """Weigh the particles by the feedbacks of a round; resample and move them where few have most of the mass."""
+    size = g.mass.shape[1]
     for b in range(g.shown.shape[0]):
         for i in range(g.shown.shape[1]):
             if g.real[b, i]:
-                m = (b * g.shown.shape[1] + i) // g.agents
-                x, y, n, data, total = g.contexts[b, i, 0] - 0.5, g.contexts[b, i, 1] - 0.5, g.known[m], g.data[m], 0.0
+                m, total = (b * g.shown.shape[1] + i) // g.agents, 0.0
+                n, data, x, y = g.known[m], g.data[m], g.contexts[b, i, 0] - 0.5, g.contexts[b, i, 1] - 0.5
                 data[0, n], data[1, n], data[LABEL, n] = x, y, 1.0 - g.labels[b, i]
                 for d in range(ITEM_DIMS):
                     data[2 + d, n] = g.items[b, d, g.shown[b, i]]
-                for p in range(g.mass.shape[1]):
+                for p in range(size):
                     squared, one = 0.0, g.particles[m, p]
                     for d in range(ITEM_DIMS):
                         apart = one[WEIGHT + d] * (data[2 + d, n] - goal(one, d, x, y))
                         squared += apart * apart
                     g.mass[m, p] *= abs(data[LABEL, n] - mean_reward(squared))
                     total += g.mass[m, p]
-                for p in range(g.mass.shape[1]):
+                for p in range(size):
                     g.mass[m, p] /= total
                 g.known[m] = n + 1
     for m in range(len(g.mass)):
-        doubled = 0.0
-        for p in range(g.mass.shape[1]):
-            doubled += g.mass[m, p] * g.mass[m, p]
-        if doubled * g.least * g.mass.shape[1] > 1.0:
+        squares = 0.0
+        for p in range(size):
+            squares += g.mass[m, p] * g.mass[m, p]
+        if squares * size > 2.0:  # an effective sample size of less than a half
             resample(g, m)
-            for p in range(g.mass.shape[1]):
+            for p in range(size):
                 move(g, m, p)
 
 
 def resample(g: Any, m: int) -> None:
-    """Systematic resampling."""
-    size, luck, p = g.mass.shape[1], uniform(g.rng[m], 0), 0
-    below = g.mass[m, 0]
+    """Systematic resampling of the particles of a posterior."""
+    size, luck, p, below = g.mass.shape[1], uniform(g.rng[m], 0), 0, g.mass[m, 0]
     for q in range(size):
         while below * size < q + luck and p < size - 1:
             p += 1
             below += g.mass[m, p]
-        for d in range(SIZE_OF_ONE):
+        for d in range(NUMBERS):
             g.spare[q, d] = g.particles[m, p, d]
     for q in range(size):
         g.mass[m, q] = 1.0 / size
-        for d in range(SIZE_OF_ONE):
+        for d in range(NUMBERS):
             g.particles[m, q, d] = g.spare[q, d]
 
 
-def move(g: Any, m: int, p: int) -> None:
-    """Steps of Metropolis: weights exchanged, or the angle and phase of a dimension drawn anew or moved by a part of
-    the difference of two particles."""
-    one, rng, n, data, size, rows = g.particles[m, p], g.rng[m], g.known[m], g.data[m], g.mass.shape[1], g.rows
-    for d in range(ITEM_DIMS):
-        rows[d] = d
-        measure(data, n, d, one[TURN + d], one[PHASE + d], g.squares[d])
-    rows[ITEM_DIMS] = ITEM_DIMS
-    w, spare = one[WEIGHT:], ITEM_DIMS
-    judge(g.squares, rows, w, data[LABEL], n, g.chance)
-    for _ in range(g.steps):
-        kind, d = uniform(rng, 0), int(uniform(rng, 0) * ITEM_DIMS)
-        e, turn, phase = (d + 1 + int(uniform(rng, 0) * (ITEM_DIMS - 1))) % ITEM_DIMS, one[TURN + d], one[PHASE + d]
-        swaps = kind < g.swaps
-        if swaps:
-            w[d], w[e] = w[e], w[d]
-        else:
-            if kind < g.swaps + g.fresh:
-                turn, phase = uniform(rng, 0), 2.0 * uniform(rng, 0)
-            else:
-                other, another = (
-                    g.particles[m, int(uniform(rng, 0) * size)],
-                    g.particles[m, int(uniform(rng, 0) * size)],
-                )
-                part = g.jump * uniform(rng, 0)
-                turn += part * (other[TURN + d] - another[TURN + d]) + g.jitter * (uniform(rng, 0) - 0.5)
-                phase += part * (other[PHASE + d] - another[PHASE + d]) + g.jitter * (uniform(rng, 0) - 0.5)
-            rows[d], rows[spare] = rows[spare], rows[d]
-            measure(data, n, d, turn, phase, g.squares[rows[d]])
-        judge(g.squares, rows, w, data[LABEL], n, g.proposed)
-        if accepted(g.proposed, g.chance, n, uniform(rng, 0)):
-            for t in range(n):
-                g.chance[t] = g.proposed[t]
-            one[TURN + d], one[PHASE + d] = turn, phase
-        elif swaps:
-            w[d], w[e] = w[e], w[d]
-        else:
-            rows[d], rows[spare] = rows[spare], rows[d]
+def measure(data: Any, first: int, last: int, d: int, angle: float, phase: float, out: Any) -> None:
+    """(x - g(c))^2 in dimension d for the data from `first` to `last`."""
+    along, across = sine(angle + 0.5), sine(angle)
+    for t in range(first, last):
+        apart = data[2 + d, t] - 0.5 - 0.42 * sine(along * data[0, t] + across * data[1, t] + phase)
+        out[t] = apart * apart
 
 
-def accepted(new: Any, old: Any, n: int, luck: float) -> bool:
+def judge(squares: Any, rows: Any, w: Any, labels: Any, first: int, last: int, out: Any) -> None:
+    """The probabilities of these labels."""
+    a, b, c, d, e = squares[rows[0]], squares[rows[1]], squares[rows[2]], squares[rows[3]], squares[rows[4]]
+    v, w, x, y, z = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
+    for t in range(first, last):
+        out[t] = abs(labels[t] - mean_reward(v * a[t] + w * b[t] + x * c[t] + y * d[t] + z * e[t]))
+
+
+def accepted(new: Any, old: Any, first: int, last: int, luck: float) -> bool:
     """Whether luck is below the ratio of two likelihoods. (Logarithms differ between processors.)"""
     ratio, huge = 1.0, 0
-    for t in range(n):
-        ratio *= new[t] / old[t]
+    for start in range(first, last, TOGETHER):
+        above, below = 1.0, 1.0
+        for t in range(start, min(start + TOGETHER, last)):
+            above *= new[t]
+            below *= old[t]
+        ratio *= above / below
         if ratio > 1e100:
             ratio, huge = ratio * 1e-100, huge + 1
         elif ratio < 1e-100:
@@ -219,9 +176,49 @@ def accepted(new: Any, old: Any, n: int, luck: float) -> bool:
     return huge > 0 or (huge == 0 and luck < ratio)
 
 
-def played(function: Any, given: Any, work: int) -> None:
+def move(g: Any, m: int, p: int) -> None:
+    """Metropolis steps of a particle: two weights exchanged, or the angle and phase of a dimension drawn again or
+    changed by little. A proposal is judged by a quarter of the data, and then by the rest (Christen & Fox 2005)."""
+    one, rng, n, data, rows, squares = g.particles[m, p], g.rng[m], g.known[m], g.data[m], g.rows, g.squares
+    w, labels, spare = one[WEIGHT:], data[LABEL], ITEM_DIMS
+    for d in range(ITEM_DIMS + 1):
+        rows[d] = d
+    for d in range(ITEM_DIMS):
+        measure(data, 0, n, d, one[ANGLE + d], one[PHASE + d], squares[d])
+    judge(squares, rows, w, labels, 0, n, g.chance)
+    for _ in range(g.steps):
+        kind, d = uniform(rng, 0), int(uniform(rng, 0) * ITEM_DIMS)
+        e, angle, phase = (d + 1 + int(uniform(rng, 0) * (ITEM_DIMS - 1))) % ITEM_DIMS, one[ANGLE + d], one[PHASE + d]
+        if kind < SWAPS:
+            w[d], w[e] = w[e], w[d]
+        else:
+            rows[d], rows[spare] = rows[spare], rows[d]
+            if kind < SWAPS + FRESH:
+                angle, phase = uniform(rng, 0), 2.0 * uniform(rng, 0)
+            else:
+                luck = uniform(rng, 0)
+                angle += WIDTH * luck * luck * (uniform(rng, 0) - 0.5)
+                phase += WIDTH * luck * luck * (uniform(rng, 0) - 0.5)
+        good = True
+        for first, last in ((0, n // 4), (n // 4, n)):
+            if good:
+                if kind >= SWAPS:
+                    measure(data, first, last, d, angle, phase, squares[rows[d]])
+                judge(squares, rows, w, labels, first, last, g.proposed)
+                good = accepted(g.proposed, g.chance, first, last, uniform(rng, 0))
+        if good:
+            for t in range(n):
+                g.chance[t] = g.proposed[t]
+            one[ANGLE + d], one[PHASE + d] = angle, phase
+        elif kind < SWAPS:
+            w[d], w[e] = w[e], w[d]
+        else:
+            rows[d], rows[spare] = rows[spare], rows[d]
+
+
+def played(function: Any, given: Minds) -> None:
     """Call a function of this file, compiled after enough work in this process."""
-    SEEN[0] += work
+    SEEN[0] += given.mass.size * given.likes.shape[1]
     if SEEN[0] < COMPILE_FROM or not may_compile():
         function(given)
         return
@@ -231,68 +228,101 @@ def played(function: Any, given: Any, work: int) -> None:
 
 
 class PeakBayes(ItemPolicy):
-    """x"""
+    """Information-directed sampling with the posterior of the instance, whose prior is that of the family `peak`.
 
-    centralised = False
+    An instance has an angle and a phase in each of the items' five dimensions, and an order of the weights. Its
+    posterior is a set of weighted particles. A feedback multiplies their mass by its likelihood; when the effective
+    sample size falls below a half, they are resampled and moved by Metropolis steps with all data (`move`). In every
+    round an agent shows the item that minimises
+
+        (E[max_k mu_k] - E[mu])^2 / I,    I = Var[mu] / (E[mu] (1 - E[mu])),
+
+    with all moments over the particles: squared expected regret for the information of a feedback. Each agent is
+    independent and asks no other agent. The reference without communication.
+
+    The family is not public, so no error says that an environment has another one, in which the policy's model is
+    wrong.
+
+    Args:
+        particles: their number, >= 2.
+        steps: Metropolis steps of a particle after each resampling, >= 0.
+
+    Source:
+        Resampling and moves: Chopin 2002, "A sequential particle filter method for static models". The rule: Russo & Van
+        Roy 2018, "Learning to optimize via information-directed sampling", with variance in place of information.
+    """
+
     public_schedule = True
 
-    def __init__(
-        self, particles: int = 128, *, votes: int = 3, steps: int = 30, bonus: float = 0.0, least: float = 0.5,
-        fresh: float = 0.1, swaps: float = 0.2, jump: float = 1.5, jitter: float = 0.02,
-    ) -> None:  # fmt: skip
+    def __init__(self, particles: int = 128, *, steps: int = 60) -> None:
         self.particles = integer("particles", particles, at_least=2, at_most=10**5)
-        self.votes = integer("votes", votes, at_least=1)
-        self.steps = integer("steps", steps, at_least=0)
-        self.bonus, self.least, self.fresh, self.swaps = bonus, least, fresh, swaps
-        self.jump, self.jitter = jump, jitter
+        self.steps = integer("steps", steps, at_least=0, at_most=10**6)
 
     def begin(self, view: PublicView) -> None:
+        fits = getattr(view.params, "context_dim", 2) == 2
+        self.require(fits, "the recommender with context_dim=2", view)
         super().begin(view)
 
     def start(self, fresh: Bools) -> None:
         replicas, agents, items = self._shape
-        per = agents if self.centralised else 1
-        minds = replicas * agents // per
-        again = np.repeat(fresh, minds // replicas)
+        together = agents if self.centralised else 1
+        minds, size, longest = replicas * agents // together, self.particles, 64
         if fresh.all():
-            size, longest, ints = self.particles, 64, np.int64
             self._minds = Minds(
-                np.zeros((minds, size, SIZE_OF_ONE)), np.zeros((minds, size)), np.zeros((size, SIZE_OF_ONE)),
-                np.zeros(minds, ints), np.zeros((minds, LABEL + 1, longest)), np.zeros((ITEM_DIMS + 1, longest)),
-                np.zeros(ITEM_DIMS + 1, ints), np.zeros(longest), np.zeros(longest), np.zeros((minds, 1, SIZE), np.uint64),
-                per, self.votes, self.bonus, self.steps, self.least, self.fresh, self.swaps, self.jump, self.jitter,
-                np.zeros((replicas, agents, 2)), np.zeros((replicas, ITEM_DIMS, items)),
-                np.zeros(self._shape, np.bool_), np.zeros(items), np.zeros(items), np.zeros((replicas, agents), ints),
-                np.zeros((replicas, agents)), np.zeros((replicas, agents), np.bool_),
-            )  # fmt: skip
-        g = self._minds
+                agents=together,
+                steps=self.steps,
+                particles=np.zeros((minds, size, NUMBERS)),
+                mass=np.zeros((minds, size)),
+                spare=np.zeros((size, NUMBERS)),
+                known=np.zeros(minds, np.int64),
+                data=np.zeros((minds, LABEL + 1, longest)),
+                squares=np.zeros((ITEM_DIMS + 1, longest)),
+                rows=np.zeros(ITEM_DIMS + 1, np.int64),
+                chance=np.zeros(longest),
+                proposed=np.zeros(longest),
+                rng=np.zeros((minds, 1, SIZE), np.uint64),
+                contexts=np.zeros((replicas, agents, 2)),
+                items=np.zeros((replicas, ITEM_DIMS, items)),
+                have=np.zeros(self._shape, np.bool_),
+                likes=np.zeros((3, items)),
+                shown=np.zeros((replicas, agents), np.int64),
+                labels=np.zeros((replicas, agents)),
+                real=np.zeros((replicas, agents), np.bool_),
+            )
+        g, new = self._minds, np.repeat(fresh, minds // replicas)
         drawn = self.rng.random(g.particles.shape) * np.repeat([1.0, 2.0, 1.0], ITEM_DIMS)
         drawn[..., WEIGHT:] = np.array(WEIGHTS)[drawn[..., WEIGHT:].argsort(-1)]
-        keys = self.rng.integers(2**63, size=minds, dtype=np.uint64)
-        g.particles[again], g.mass[again], g.known[again] = drawn[again], 1 / self.particles, 0
-        g.rng[again, 0, KEY], g.rng[:, 0, REPLICA], g.rng[again, 0, PLACE] = keys[again], np.arange(minds), 4
+        g.particles[new], g.mass[new], g.known[new] = drawn[new], 1 / size, 0
+        g.rng[new, 0] = 0
+        g.rng[new, 0, KEY] = self.rng.integers(2**63, size=minds, dtype=np.uint64)[new]
+        g.rng[new, 0, REPLICA], g.rng[new, 0, PLACE] = np.flatnonzero(new), 4
         g.items[...] = self._items.swapaxes(1, 2)
 
     def choose(self, contexts: Floats) -> Ints:
         g = self._minds
         g.contexts[...], g.have[...] = contexts, self._have
-        played(choose, g, self.votes * g.have.size)
+        played(choose, g)
         return g.shown.copy()
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         g = self._minds
         if g.known.max() + g.agents > len(g.chance):
+            longer = {name: getattr(g, name) for name in ("data", "squares", "chance", "proposed")}
             more = len(g.chance) + g.agents
-            longer = {
-                name: np.pad(getattr(g, name), [(0, 0)] * (getattr(g, name).ndim - 1) + [(0, more)])
-                for name in ("data", "squares", "chance", "proposed")
-            }
+            longer = {k: np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, more)]) for k, v in longer.items()}
             g = self._minds = g._replace(**longer)
         g.contexts[...], g.shown[...], g.labels[...], g.real[...] = contexts, items, likes, real
-        played(learn, g, g.real.size * self.particles)
+        played(learn, g)
 
 
 class CentralisedPeakBayes(PeakBayes):
-    """y"""
+    """`PeakBayes` with one posterior for all agents of a replica, which gets every feedback immediately and exactly.
+
+    It measures the value of other agents' private data; agents with private data could not play it. The reference with
+    full information.
+
+    Args:
+        particles, steps: as for `PeakBayes`.
+    """
 
     centralised = True

@@ -56,7 +56,8 @@ def test_particles_are_drawn_from_the_family() -> None:
     np.testing.assert_array_equal(np.sort(drawn[:, 10:], 1), np.sort(np.tile(WEIGHTS, (1000, 1)), 1))
     # Five standard errors: a false alarm has a probability below 1e-5.
     assert abs((drawn[:, 10:] == 1.0).mean(0) - 0.2).max() < 5 * (0.2 * 0.8 / 1000) ** 0.5
-    assert 1.9 < drawn[:, 5:10].max() < 2 and 0.95 < drawn[:, :5].max() < 1
+    assert 1.9 < drawn[:, 5:10].max() < 2
+    assert 0.95 < drawn[:, :5].max() < 1
 
 
 @pytest.mark.parametrize("rounds", [10, 40])

@@ -248,8 +248,8 @@ class PeakBayes(ItemPolicy):
         steps: Metropolis steps of a particle after each resampling, >= 0.
 
     Source:
-        Resampling and moves: Chopin 2002, "A sequential particle filter method for static models". The rule: Russo & Van
-        Roy 2018, "Learning to optimize via information-directed sampling", with variance in place of information.
+        Resampling and moves: Chopin 2002, "A sequential particle filter method for static models". The rule: Russo &
+        Van Roy 2018, "Learning to optimize via information-directed sampling", with variance in place of information.
     """
 
     public_schedule = True

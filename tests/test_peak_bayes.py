@@ -29,8 +29,8 @@ def play(policy: Any, world: Any, rounds: int, chosen: Any = None) -> list[Any]:
         obs = world.observe()
         action = policy.act(obs, world.action_mask(policy.role))
         action = action if chosen is None else chosen.integers(SHOP["num_items"], size=action.shape)
-        done = world.step(action)
-        policy.update(obs, action, done.reward[policy.role], np.zeros(world.num_envs, np.bool_))
+        reward = world.step(action).reward
+        policy.update(obs, action, reward, np.zeros(world.num_envs, np.bool_))
         result.append(action)
     return result
 

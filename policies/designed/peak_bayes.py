@@ -45,7 +45,7 @@ class Minds(NamedTuple):
     real: Bools  # [B, W]
 
 
-def sine(u: float) -> Any:
+def sine(u: Any) -> Any:
     """sin(pi u) to 1e-7, with the same bits on every processor."""
     v = u - 0.5
     v = 0.5 - abs(v - 2.0 * np.floor(0.5 * v + 0.5))

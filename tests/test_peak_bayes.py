@@ -62,8 +62,9 @@ def test_particles_are_drawn_from_the_family() -> None:
 
 @pytest.mark.parametrize("rounds", [10, 40])
 def test_the_posterior_is_that_of_importance_sampling(rounds: int) -> None:
-    """Over all items, the root mean square difference has mean .01 and standard deviation below .003 with 1,000
-    particles, so 10 % of the mean rewards' prior deviation (.2) would come by chance less often than once in 1e5."""
+    """Over ten other seeds, the root mean square error was .007 (standard deviation .003) after 10 rounds, and .006
+    (.002) after 40, so the limit is five deviations above; with the likelihood of 1 - y it was .16 and .26. The seeds
+    are fixed."""
     policy = PeakBayes(1000, steps=60)
     world = begun(policy, num_agents=1, graph="none")
     play(policy, world, rounds, np.random.default_rng(5))

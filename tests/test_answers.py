@@ -85,7 +85,7 @@ def test_where_it_pays_to_be_together(stored: Results) -> None:
     assert "At a budget of epsilon = 1 it helps in arm elimination with 20 or more agents, and not with 5." in text
     sizes = {one.task.name for one in sized(boards(stored)) if one.task.held_out}
     assert sizes == {"few-agents"}
-    assert not sizes & {"liars", "lost", "close", "one-good-arm", "pareto", "ring"}
+    assert not sizes & {"liars", "lost", "close", "one-good-arm", "ring"}
     without = pays(boards(stored.select(env="elicitation_v0")))
     assert without == "", "individuals tell one another nothing"
 

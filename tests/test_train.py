@@ -229,7 +229,7 @@ def test_a_learner_trains_for_a_task_as_it_will_play_there(tmp_path: Path, monke
         ),
         ({"steps": 0}, ValueError, "steps must be"),
         ({"steps": None}, ValueError, "steps must be given for PPO"),
-        ({"world": "taciturn/RoundStopping-v0/pareto"}, ValueError, "the only ones for training, not .*pareto"),
+        ({"world": "taciturn/FederatedTraining-v0/skewed"}, ValueError, "the only ones for training, not .*skewed"),
         ({"world": "taciturn/RoundStopping-v0/standard"}, ValueError, "left out in a task, .*'num_clients': 6"),
         ({"num_envs": 0}, ValueError, "num_envs must be"),
         ({"params": {"horizon": -1.0}}, ValueError, "horizon"),

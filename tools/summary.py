@@ -114,20 +114,23 @@ def found() -> str:
 
 
 def survives() -> str:
-    """The scores of the best agents at the strictest budget, by environment and number of agents."""
+    """The scores of the best agents at the strictest budget, by environment and number of agents, and where no gain is
+    shown."""
     _, results, _ = stored("agents")
-    scores: dict[str, dict[int, str]] = {}
+    gains: dict[str, dict[int, str]] = {}
+    others: dict[str, dict[int, str]] = {}
     for board in standing(boards(results), BUDGETS[-1]):
         best = board.best()
         score = None if best is None else board.evaluated(best)
         if score is not None and shares(board.task.env) and not board.task.control:
-            agents = size_of(board.task)[0]
-            text = f"{score.value:.2f} ({agents}{'' if score.low > 0 else '; not significant'})"
-            scores.setdefault(world_title(board.task.env), {}).setdefault(agents, text)
-    parts = []
-    for world, sizes in scores.items():
-        parts.append(f"{' and '.join(text for _, text in sorted(sizes.items()))} in {world}")
-    return listed(parts)
+            agents, world = size_of(board.task)[0], world_title(board.task.env)
+            if score.low > 0:
+                gains.setdefault(world, {}).setdefault(agents, f"{score.value:.2f} ({agents})")
+            else:
+                others.setdefault(world, {}).setdefault(agents, str(agents))
+    some = listed([f"{' and '.join(one[n] for n in sorted(one))} in {world}" for world, one in gains.items()])
+    none = listed([f"{world} ({' and '.join(one[n] for n in sorted(one))})" for world, one in others.items()])
+    return f"{some}; no gain is shown in {none}" if others else some
 
 
 def short_of_learning() -> str:

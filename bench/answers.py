@@ -40,8 +40,9 @@ def best(some: Sequence[Board]) -> str:
         if winner is None or score is None:
             continue
         count, agents = size_of(board.task)
-        text = f"no agent is shown to beat the best non-communicating agent with {count} {agents}"
-        text += "".join(f"; {other}" for other in larger(some, board))
+        gains, others = in_other_sizes(some, board)
+        sizes = " or ".join(str(n) for n in (count, *others))
+        text = "; ".join([f"no agent is shown to beat the best non-communicating agent with {sizes} {agents}", *gains])
         if score.low > 0:
             agent = short(board, winner)
             left_out = PROTECTED[board.task.env].left_out if budget != NO_BUDGET_LIMIT else ()
@@ -53,15 +54,19 @@ def best(some: Sequence[Board]) -> str:
     return answer(f"Who is best {at(budget)}?", parts)
 
 
-def larger(some: Sequence[Board], board: Board) -> list[str]:
-    """What the best agents score in the other sizes of a standard task, where they are shown to beat no
-    communication."""
-    parts = list[str]()
+def in_other_sizes(some: Sequence[Board], board: Board) -> tuple[list[str], list[int]]:
+    """What the best agents score in the other sizes of a standard task, where they are shown to beat no communication,
+    and the sizes where they are not."""
+    gains, others = list[str](), list[int]()
     for one in sized(standing(some, board.task.budget)):
         winner = one.best() if one.task.env == board.task.env and only_size(one) and one is not board else None
-        if winner is not None and (score := one.evaluated(winner)) is not None and score.low > 0:
-            parts.append(f"{short(one, winner)} scores {score_text(score)} with {size_of(one.task)[0]}")
-    return parts
+        if winner is not None and (score := one.evaluated(winner)) is not None:
+            agents = size_of(one.task)[0]
+            if score.low > 0:
+                gains.append(f"{short(one, winner)} scores {score_text(score)} with {agents}")
+            else:
+                others.append(agents)
+    return gains, others
 
 
 def by_size(some: Sequence[Board], board: Board, agent: str) -> str:

@@ -31,7 +31,7 @@ class Agent(StoppingRule):
 """
 
 
-@pytest.mark.parametrize(("reward", "rank"), [(1.2, 1), (1.109, 4), (0.1, 9)])
+@pytest.mark.parametrize(("reward", "rank"), [(1.2, 1), (1.105, 4), (0.1, 9)])
 def test_a_rank_counts_those_that_are_better(reward: float, rank: int) -> None:
     (board,) = [
         one for one in boards(unpacked(STORED).results) if one.task.plain == "taciturn/RoundStopping-v0/standard"
@@ -43,14 +43,14 @@ def test_a_rank_counts_those_that_are_better(reward: float, rank: int) -> None:
     ((task, _, place, *_, best),) = table.rows
     assert task == "RoundStopping-v0/standard (control)"
     assert place.split("\N{NO-BREAK SPACE}") == [str(rank), "of", str(len(others) + 1)]
-    assert best == "1.00 OptimalStopping"
+    assert best == "-0.09 OptimalStopping"
 
 
 def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> None:
     own = submission(list(range(10)), 1.115).results
     table, *_ = mine.tables(mine.beside_stored(own, tmp_path), "Mine")
     (row,) = table.rows
-    assert row[1].startswith("0.31 [")
+    assert row[1].startswith("0.14 [")
     assert set(row[2:]) == {"–"}
 
 
@@ -150,9 +150,9 @@ def unpacked_folder(folder: Path) -> Any:
 
 
 def test_a_leaderboard_of_mine_shows_the_rows_around(tmp_path: Path, command: Any) -> None:
-    file, own = tmp_path / "mine.json", submission(list(range(10)), 1.115)
+    file, own = tmp_path / "mine.json", submission(list(range(10)), 1.105)
     for _, scores in own.results.groups[0].curves[RUNS]:
-        scores[:] = 0.0112
+        scores[:] = 1.105
     file.write_text(packed(own), encoding="utf-8")
     code, out, _ = command("leaderboard", str(file), "--mine")
     assert code == 0

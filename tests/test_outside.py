@@ -182,7 +182,7 @@ VALUES = {
     "none": None,
     "bool": True,
     "list": [1.0],
-    "above": 0.5,
+    "above": 1.5,
     "below": -0.001,
     "dict": {},
 }

@@ -110,7 +110,8 @@ def test_the_end_of_a_session_matters() -> None:
 
 
 def test_long_sessions_grow_by_the_best_rate() -> None:
-    rule, setting = FiniteHorizonStopping(), {"num_clients": 20, "broadcast_time": 0.3}
+    setting: dict[str, Any] = {"num_clients": 20, "broadcast_time": 0.3}
+    rule = FiniteHorizonStopping()
     rule.prepare(Params(**setting, horizon=60.0))
     growth = (rule.value[-1] - rule.value[3000]) / 30.0
     assert growth == pytest.approx(OptimalStopping.solve(**setting).rate, rel=2e-3)

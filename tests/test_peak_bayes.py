@@ -52,7 +52,7 @@ def test_the_sine_is_accurate() -> None:
 def test_particles_are_drawn_from_the_family() -> None:
     policy = PeakBayes(500, steps=0)
     begun(policy)
-    drawn = policy._minds.particles.reshape(-1, 15)
+    drawn = policy._posteriors.particles.reshape(-1, 15)
     np.testing.assert_array_equal(np.sort(drawn[:, 10:], 1), np.sort(np.tile(WEIGHTS, (1000, 1)), 1))
     # Five standard errors: a false alarm has a probability below 1e-5.
     assert abs((drawn[:, 10:] == 1.0).mean(0) - 0.2).max() < 5 * (0.2 * 0.8 / 1000) ** 0.5
@@ -68,7 +68,7 @@ def test_the_posterior_is_that_of_importance_sampling(rounds: int) -> None:
     policy = PeakBayes(1000, steps=60)
     world = begun(policy, num_agents=1, graph="none")
     play(policy, world, rounds, np.random.default_rng(5))
-    g, rng = policy._minds, np.random.default_rng(6)
+    g, rng = policy._posteriors, np.random.default_rng(6)
     known = g.data[0, :, : g.known[0]].T
     assert len(known) == rounds
     drawn = rng.random((DRAWS, 15)) * np.repeat([1.0, 2.0, 1.0], 5)
@@ -92,7 +92,7 @@ def test_compiled_and_uncompiled_agree(kind: Any, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(peak_bayes, "SEEN", [seen])
         policy = kind(6, steps=6)
         world = begun(policy, 2)
-        results.append((np.array(play(policy, world, 40)), policy._minds.particles, policy._minds.mass))
+        results.append((np.array(play(policy, world, 40)), policy._posteriors.particles, policy._posteriors.mass))
     for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
     assert len(peak_bayes.ENTRIES) == 2
@@ -102,11 +102,11 @@ def test_a_run_begun_anew_forgets() -> None:
     policy = CentralisedPeakBayes(8, steps=2)
     world = begun(policy, 3)
     play(policy, world, 5)
-    before = policy._minds.particles.copy(), policy._minds.rng.copy()
+    before = policy._posteriors.particles.copy(), policy._posteriors.rng.copy()
     policy.start(np.array([False, True, False]))
-    assert policy._minds.known.tolist() == [10, 0, 10]
-    np.testing.assert_array_equal(policy._minds.mass[1], 1 / 8)
-    for old, new in zip(before, (policy._minds.particles, policy._minds.rng), strict=True):
+    assert policy._posteriors.known.tolist() == [10, 0, 10]
+    np.testing.assert_array_equal(policy._posteriors.mass[1], 1 / 8)
+    for old, new in zip(before, (policy._posteriors.particles, policy._posteriors.rng), strict=True):
         assert [np.array_equal(*pair) for pair in zip(old, new, strict=True)] == [True, False, True]
 
 

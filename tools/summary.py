@@ -103,7 +103,7 @@ def found() -> str:
         f"quantitatively, {counts[IN_KIND]} qualitatively, and {counts[DIFFERS]} do not; the others are open "
         "([verdicts](papers/docs/verdicts.md)).",
         "Scores (0: no communication, 1: full information without privacy) of the best agents at an event-level "
-        f"epsilon of 1 for a whole run, by the number of agents: {survives()} ([leaderboard](docs/leaderboard.md)).",
+        f"epsilon of 1 for a whole run, by number of agents: {survives()} ([leaderboard](docs/leaderboard.md)).",
         f"{short_of_learning()} ([leaderboard](docs/leaderboard.md)).",
         f"The optimal rule for round stopping has thresholds ({rule}); the paper states (10, 8) "
         "([findings](docs/findings.md)).",

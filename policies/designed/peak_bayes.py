@@ -21,7 +21,7 @@ SEEN = [0]  # likelihoods computed in this process, in a shared list
 ENTRIES: dict[Any, Any] = {}  # compiled functions
 
 
-class Minds(NamedTuple):
+class Posteriors(NamedTuple):
     """M posteriors with their data, and a round of B replicas."""
 
     agents: int  # with the same posterior
@@ -216,7 +216,7 @@ def move(g: Any, m: int, p: int) -> None:
             rows[d], rows[spare] = rows[spare], rows[d]
 
 
-def played(function: Any, given: Minds) -> None:
+def played(function: Any, given: Posteriors) -> None:
     """Call a function of this file, compiled after enough work in this process."""
     SEEN[0] += given.mass.size * given.likes.shape[1]
     if SEEN[0] < COMPILE_FROM or not may_compile():
@@ -266,21 +266,21 @@ class PeakBayes(ItemPolicy):
     def start(self, fresh: Bools) -> None:
         replicas, agents, items = self._shape
         together = agents if self.centralised else 1
-        minds, size, longest = replicas * agents // together, self.particles, 64
+        posteriors, size, longest = replicas * agents // together, self.particles, 64
         if fresh.all():
-            self._minds = Minds(
+            self._posteriors = Posteriors(
                 agents=together,
                 steps=self.steps,
-                particles=np.zeros((minds, size, NUMBERS)),
-                mass=np.zeros((minds, size)),
+                particles=np.zeros((posteriors, size, NUMBERS)),
+                mass=np.zeros((posteriors, size)),
                 spare=np.zeros((size, NUMBERS)),
-                known=np.zeros(minds, np.int64),
-                data=np.zeros((minds, LABEL + 1, longest)),
+                known=np.zeros(posteriors, np.int64),
+                data=np.zeros((posteriors, LABEL + 1, longest)),
                 squares=np.zeros((ITEM_DIMS + 1, longest)),
                 rows=np.zeros(ITEM_DIMS + 1, np.int64),
                 chance=np.zeros(longest),
                 proposed=np.zeros(longest),
-                rng=np.zeros((minds, 1, SIZE), np.uint64),
+                rng=np.zeros((posteriors, 1, SIZE), np.uint64),
                 contexts=np.zeros((replicas, agents, 2)),
                 items=np.zeros((replicas, ITEM_DIMS, items)),
                 have=np.zeros(self._shape, np.bool_),
@@ -289,28 +289,28 @@ class PeakBayes(ItemPolicy):
                 labels=np.zeros((replicas, agents)),
                 real=np.zeros((replicas, agents), np.bool_),
             )
-        g, new = self._minds, np.repeat(fresh, minds // replicas)
+        g, new = self._posteriors, np.repeat(fresh, posteriors // replicas)
         drawn = self.rng.random(g.particles.shape) * np.repeat([1.0, 2.0, 1.0], ITEM_DIMS)
         drawn[..., WEIGHT:] = np.array(WEIGHTS)[drawn[..., WEIGHT:].argsort(-1)]
         g.particles[new], g.mass[new], g.known[new] = drawn[new], 1 / size, 0
         g.rng[new, 0] = 0
-        g.rng[new, 0, KEY] = self.rng.integers(2**63, size=minds, dtype=np.uint64)[new]
+        g.rng[new, 0, KEY] = self.rng.integers(2**63, size=posteriors, dtype=np.uint64)[new]
         g.rng[new, 0, REPLICA], g.rng[new, 0, PLACE] = np.flatnonzero(new), 4
         g.items[...] = self._items.swapaxes(1, 2)
 
     def choose(self, contexts: Floats) -> Ints:
-        g = self._minds
+        g = self._posteriors
         g.contexts[...], g.have[...] = contexts, self._have
         played(choose, g)
         return g.shown.copy()
 
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
-        g = self._minds
+        g = self._posteriors
         if g.known.max() + g.agents > len(g.chance):
             longer = {name: getattr(g, name) for name in ("data", "squares", "chance", "proposed")}
             more = len(g.chance) + g.agents
             longer = {k: np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, more)]) for k, v in longer.items()}
-            g = self._minds = g._replace(**longer)
+            g = self._posteriors = g._replace(**longer)
         g.contexts[...], g.shown[...], g.labels[...], g.real[...] = contexts, items, likes, real
         played(learn, g)
 

@@ -667,7 +667,7 @@ def test_who_pools_is_never_ranked() -> None:
     without an outcome."""
     seeds = list(range(10))
     found = {
-        name: submission(seeds, 0.5, policy=name, centralised=outcome)
+        name: submission(seeds, 1.3, policy=name, centralised=outcome)
         for name, outcome in (("Pools", 1.0), ("PoolsOnce", [0.0] * 9 + [1.0]), ("Unknown", None), ("Alone", 0.0))
     }
     study, results = kinds.KindsOfAgents(), merged([unpacked(STORED), *found.values()])
@@ -675,7 +675,7 @@ def test_who_pools_is_never_ranked() -> None:
     rows = {row[2]: dict(zip(board.columns, row, strict=True)) for row in board.rows if row[0] == f"{where} (control)"}
     marked = ("Pools (centralised)", "PoolsOnce (centralised)", "Unknown (not checked for pooling)", "Alone")
     assert [rows[name]["rank"] for name in marked] == ["–", "–", "–", "1"]
-    assert all(float(rows[name]["score"].split()[0]) > 100 for name in marked), "it is played, and its score is told"
+    assert all(float(rows[name]["score"].split()[0]) > 10 for name in marked), "it is played, and its score is told"
     assert {name for name, row in rows.items() if row["rank"] == "–"} == {*marked[:3], "TrainedAgent"}, (
         "it has too few trainings"
     )

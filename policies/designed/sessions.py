@@ -157,8 +157,9 @@ class BestDeadline(SessionRule):
             after = self.value[max(end - self.most, 0) : end + 1][::-1]  # a round of 0, 1, .. slots leaves this value
             n = len(after)
             worth = reward[:n] + goes_on[:n] * after + np.cumsum(complete[:n] * (last + after))
-            self.deadlines[t] = best = int(worth.argmax())
-            self.value[t] = worth[best]
+            # Rounds of different lengths may come in any order, so several deadlines are equally good: the shortest.
+            self.value[t] = worth.max()
+            self.deadlines[t] = np.argmax(worth >= self.value[t] * (1 - 1e-9))
 
     def decide(self, received: Ints, queued: Ints, slots: Ints, left: Ints) -> Bools:
         waits: Bools = slots < self.deadlines[np.minimum(left + slots, self.horizon)]

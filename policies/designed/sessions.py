@@ -159,7 +159,7 @@ class BestDeadline(SessionRule):
             worth = reward[:n] + goes_on[:n] * after + np.cumsum(complete[:n] * (last + after))
             # Rounds of different lengths may come in any order, so several deadlines are equally good: the shortest.
             self.value[t] = worth.max()
-            self.deadlines[t] = np.argmax(worth >= self.value[t] * (1 - 1e-9))
+            self.deadlines[t] = np.argmax(worth >= self.value[t] - 1e-9 * abs(self.value[t]))
 
     def decide(self, received: Ints, queued: Ints, slots: Ints, left: Ints) -> Bools:
         waits: Bools = slots < self.deadlines[np.minimum(left + slots, self.horizon)]

@@ -43,7 +43,7 @@ def test_a_rank_counts_those_that_are_better(reward: float, rank: int) -> None:
     ((task, _, place, *_, best),) = table.rows
     assert task == "RoundStopping-v0/standard (control)"
     assert place.split("\N{NO-BREAK SPACE}") == [str(rank), "of", str(len(others) + 1)]
-    assert best == "-0.09 OptimalStopping"
+    assert best == "-0.08 OptimalStopping"
 
 
 def test_without_kept_results_there_is_a_score_and_no_rank(tmp_path: Path) -> None:

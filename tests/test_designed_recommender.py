@@ -12,8 +12,8 @@ import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
 from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, Random
-from taciturn.policies.designed.recommender import LEAST, RIDGE, features, k_means, logistic, logistic_fit, shrunk, wave
-from taciturn.policies.reference.t_prido import dominating_set
+from taciturn.policies.designed.recommender import LEAST, RIDGE, features, logistic, logistic_fit, wave
+from taciturn.policies.families.block_sums import dominating_set, k_means, shrunk
 from taciturn.wrappers import Blocks, LossyChannel, NoPrivacy
 from taciturn.wrappers.channels import Faulty
 
@@ -113,7 +113,7 @@ class Noted(BlockListener):
         self.asked: list[tuple[int, Array, Array, Array]] = []
         self.heard: list[tuple[int, int, int, int, Array, Array]] = []
 
-    def _ask(self, asks: Any) -> None:
+    def ask(self, asks: Any) -> None:
         consult = self._view.consult
 
         def noted(request: Any) -> Any:
@@ -121,11 +121,11 @@ class Noted(BlockListener):
             return consult(request)
 
         with mock.patch.dict(self._view._extra, consult=noted):
-            super()._ask(asks)
+            super().ask(asks)
 
-    def _receive(self, b: int, w: int, sums: Any, counts: Any) -> None:
+    def receive(self, b: int, w: int, sums: Any, counts: Any) -> None:
         self.heard.append((int(self._rounds[b]), b, w, int(self._blocks[b, w]), sums, counts))
-        super()._receive(b, w, sums, counts)
+        super().receive(b, w, sums, counts)
 
 
 def noted(graph: Any = "star", *, env: Any = None, **given: Any) -> tuple[Noted, Any]:

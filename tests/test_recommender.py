@@ -25,8 +25,9 @@ from taciturn.policies import (
     TPriDO,
 )
 from taciturn.policies.classic.tree_search import TruncatedTree
+from taciturn.policies.families.block_sums import dominating_set
 from taciturn.policies.families.context_cells import digit_of, grid
-from taciturn.policies.reference.t_prido import dominating_set, partition_rate
+from taciturn.policies.reference.t_prido import partition_rate
 from taciturn.privacy.stateful import address_laplace
 from taciturn.wrappers import Exponential, NoPrivacy, TreeAggregation
 

@@ -14,8 +14,9 @@ from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
 from taciturn.envs.recommender.sharing import Request
 from taciturn.policies import DTPriDO, Policy, TPriDO
+from taciturn.policies.families.block_sums import dominating_set
 from taciturn.policies.families.cluster_tree import _name
-from taciturn.policies.reference.t_prido import dominating_set, partition_rate
+from taciturn.policies.reference.t_prido import partition_rate
 from taciturn.wrappers import Exponential, TreeAggregation
 
 SMALL: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 64}

@@ -2,19 +2,16 @@
 released block by block."""
 
 import itertools
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from taciturn.envs.core import Array, PublicView, integer, number
+from taciturn.envs.core import PublicView, integer, number
 from taciturn.envs.recommender.rewards import ITEM_DIMS
-from taciturn.envs.recommender.sharing import Reader, Request
 from taciturn.policies.base import Learner, Random
+from taciturn.policies.families.block_sums import BlockSums, k_means
 from taciturn.policies.families.recommender import ItemPolicy
-from taciturn.policies.reference.t_prido import dominating_set
-from taciturn.privacy.mechanisms import Blocks, Mechanism
 from taciturn.validation import Bools, Floats, Ints
 
 LEAST = 0.02  # lower limit for the variance of a feedback, so no single one overturns the estimates
@@ -22,7 +19,6 @@ MOST_WAVES = 16
 RIDGE, NEWTON = 0.5, 8
 AGENTS = 8  # agents in a practice environment: rows per round
 PAIRS = 6000
-PASSES = 10
 
 
 class LogisticBandit(ItemPolicy, Learner):
@@ -197,21 +193,15 @@ class CentralisedLogistic(LogisticBandit):
             self._filter(f[:, one], likes[:, one], real[:, one])
 
 
-class BlockListener(LogisticBandit):
+class BlockListener(BlockSums, LogisticBandit):
     """`LogisticBandit` that also learns from sums of the other agents' feedbacks, released block by block (`Blocks`).
 
     All pairs of a context and an item are divided into fixed `cells` around as many centres: a pair belongs to the
     centre nearest to its L'f, where L L' is the prior's covariance. (In this distance, near pairs have similar mean
     rewards; the centres come from practice, by k-means.) Each feedback enters the sum of one cell, as y - s(f'm_0),
-    which lies between -1 and 1; m_0 is the prior's mean. First after `first` rounds, and then after blocks that grow by
-    the factor `growth`, every agent asks the third party for the sums and counts of all cells over its group. Groups
-    are as in `DTPriDO`: an agent belongs to the member of a greedy dominating set that it follows. So, given the shown
-    items, each feedback enters one stream and one block of it. Schedule and subject of all requests are public. An
-    agent's shown items also follow from its own feedbacks and reveal them; no epsilon of `statistics` and `counts`
-    bounds this.
+    which lies between -1 and 1; m_0 is the prior's mean. When agents ask, and for what: `BlockSums`.
 
-    From an answer an agent takes the increment since the answer before, and subtracts its own feedbacks, which it knows
-    exactly. There remain the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j
+    An answer tells an agent the sums R_j and the noisy numbers of the others' feedbacks in the cells j. The numbers N_j
     are estimated by shrinking the noisy numbers towards their known mean M, to
 
         N_j = max(0, M + (noisy_j - M) t / (t + u)),    u = 2 b'^2 n,
@@ -263,31 +253,9 @@ class BlockListener(LogisticBandit):
 
     public_schedule = True
 
-    def within(self, view: PublicView, epsilon_budget: float) -> dict[str, Mechanism]:
-        """`Blocks` on both channels, at levels share * budget and (1 - share) * budget: every feedback enters one
-        stream on each. Together they also hide whether a feedback was given at all."""
-        return {"statistics": Blocks(self.share * epsilon_budget), "counts": Blocks((1 - self.share) * epsilon_budget)}
-
-    def begin(self, view: PublicView) -> None:
-        scales = []
-        for name in ("statistics", "counts"):
-            mechanism: Any = view.channels[name].mechanism
-            known = mechanism is not None and mechanism.kind != "none"
-            # At any time, the difference of two sums of a tree has noise from at most as many blocks as the tree has
-            # levels.
-            many = mechanism.levels(int(view.horizon)) if known and mechanism.kind == "tree" else 1
-            scales.append(float(mechanism.block_scale(int(view.horizon), 1.0)) * many**0.5 if known else 0.0)
-        self._scales = scales
-        super().begin(view)
-        members, follows = dominating_set(self._network)
-        self._group = follows
-        self._of_group = follows == np.arange(len(members))[:, None]  # bool[G, W]
-        self._merged = self._of_group.sum(1)[follows]
-        ends, length = [self.first], float(self.first)
-        while ends[-1] < self._horizon:
-            length *= self.growth
-            ends.append(ends[-1] + max(1, round(length)))
-        self._ends = np.array(ends[:-1], np.int64)
+    @property
+    def num_cells(self) -> int:
+        return len(self._centres[0])
 
     @cached_property
     def _centres(self) -> tuple[Floats, Floats]:
@@ -305,65 +273,16 @@ class BlockListener(LogisticBandit):
     def start(self, fresh: Bools) -> None:
         super().start(fresh)
         assert self._learned is not None
-        size, agents = self._shape[:2]
-        cells = len(self._centres[0])
         if fresh.all():
             self._root = np.linalg.cholesky(self._learned[1])
-            shape = (size, agents, cells)
-            self._sums, self._counts = np.zeros(shape), np.zeros(shape, np.int64)  # over each agent's feedbacks
-            self._received = np.zeros((2, *shape))  # the last answer, sums and counts
-            self._own = np.zeros((2, *shape))  # the agent's own part of it
-            self._since = np.zeros((size, agents), np.int64)  # rounds played by then
-            self._blocks = np.zeros((size, agents), np.int64)  # blocks released since then
-            self._cell = np.full((size, agents, self._horizon), -1)  # the cell of each round's feedback; -1: none
-            self._contexts_of = np.zeros((size, agents, self._horizon, self._dims))
-            self._shown_of = np.zeros((size, agents, self._horizon), np.int64)
-            self._received_at: dict[Reader, Ints] = {}
-        for values in (self._sums, self._counts, self._since, self._blocks):
-            values[fresh] = 0
-        self._received[:, fresh], self._own[:, fresh], self._cell[fresh] = 0, 0, -1
-        for rounds in self._received_at.values():
-            rounds[fresh] = 0
+            shape = (*self._shape[:2], self._horizon)
+            self._contexts_of, self._shown_of = np.zeros((*shape, self._dims)), np.zeros(shape, np.int64)
 
-    def act(self, obs: Array, mask: Array | None = None) -> Array:
-        time = obs[:, 0, self._layout.slices["time"].start].astype(np.int64)
-        self.begin_anew(time)
-        asks = np.isin(time, self._ends) & ~self._over
-        if asks.any():
-            self._ask(asks)
-        return super().act(obs, mask)
-
-    def _ask(self, asks: Bools) -> None:
-        """Ask for the sums and counts of the groups in the replicas `asks` bool[B], and learn from the answers."""
-        size, agents, cells = self._sums.shape
-        asked = np.repeat(asks[:, None], agents, 1)
-        sums, counts = (
-            np.einsum("gw,bwj->bgj", self._of_group.astype(own.dtype), own)[:, self._group]
-            for own in (self._sums, self._counts)
-        )
-        names = (self._group[:, None] * cells + np.arange(cells)).astype(np.uint64)
-        streams = np.broadcast_to(names, (size, agents, cells))
-        request = Request(asked, sums, counts, streams, self._messages, self._merged, self._entered)
-        received_sums, counted, answered = self._view.consult(request)
-        self._blocks += asked
-        for b, w in zip(*np.nonzero(answered & (self._merged > 1)), strict=True):
-            heard, own = (
-                np.stack([received_sums[b, w], counted[b, w]]),
-                np.stack([self._sums[b, w], self._counts[b, w]]),
-            )
-            others = (heard - self._received[:, b, w]) - (own - self._own[:, b, w])
-            self._receive(int(b), int(w), *others)
-            self._received[:, b, w], self._own[:, b, w] = heard, own
-        self._since[answered], self._blocks[answered] = np.repeat(self._rounds[:, None], agents, 1)[answered], 0
-
-    def _receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
-        """Update one agent by the sums and noisy counts [cells] of the others since its last answer."""
+    def receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
         assert self._learned is not None
         since, now = int(self._since[b, w]), int(self._rounds[b])
         cells = self._cell[b, w, since:now]
-        of_sums, of_counts = (2 * scale**2 * int(self._blocks[b, w]) for scale in self._scales)
-        expected = (self._merged[w] - 1) * (now - since) / len(noisy)
-        counts, uncertain = shrunk(noisy, expected, of_counts)
+        of_sums, (counts, uncertain) = self.noise(b, w)[0], self.counted(b, w, noisy)
         some = counts > 0  # the others report nothing
         if not some.any():
             return
@@ -397,35 +316,15 @@ class BlockListener(LogisticBandit):
         spread = np.linalg.inv(result)
         self._mean[b, w], self._spread[b, w] = w_now, (spread + spread.T) / 2
 
-    def _messages(self, who: Bools) -> Ints:
-        """The number of messages that each agent sends for answers to `who` bool[B, W]: one for each other asking
-        member."""
-        asked = who.astype(np.int64)
-        result: Ints = (asked @ self._of_group.T.astype(np.int64))[:, self._group] - asked
-        return result
-
-    def _entered(self, who: Bools, reader: Reader) -> Iterator[tuple[Array, Array, Array]]:
-        """The feedbacks that answers to `who` bool[B, W] release to `reader` for the first time."""
-        seen_at = self._received_at.setdefault(reader, np.zeros((self._shape[0], len(self._of_group)), np.int64))
-        for b, g in zip(*np.nonzero(who @ self._of_group.T), strict=True):
-            since, now = seen_at[b, g], self._rounds[b]
-            for agent in np.flatnonzero(self._of_group[g]):
-                when = since + np.flatnonzero(self._cell[b, agent, since:now] >= 0)
-                yield np.full(when.size, b), np.full(when.size, agent), when
-            seen_at[b, g] = now
-
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         assert self._learned is not None
         f = self.shown(contexts, items)
         centres = self._centres[0]
         cell = ((centres**2).sum(1) - 2 * (f @ self._root) @ centres.T).argmin(-1)
-        residual = likes - logistic(f @ self._learned[0])
+        self.record(cell, likes - logistic(f @ self._learned[0]), real)
         b, w = np.nonzero(real)
-        at = (b, w, cell[b, w])
-        self._sums[at] += residual[b, w]
-        self._counts[at] += 1
         when = (b, w, self._rounds[b])
-        self._cell[when], self._contexts_of[when], self._shown_of[when] = cell[b, w], contexts[b, w], items[b, w]
+        self._contexts_of[when], self._shown_of[when] = contexts[b, w], items[b, w]
         self._filter(f, likes, real)
 
 
@@ -443,22 +342,6 @@ def features(b: Floats, items: Floats) -> Floats:
     return np.concatenate([product.reshape(*product.shape[:-2], product.shape[-2] * product.shape[-1]), z**2], -1)
 
 
-def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
-    """Numbers >= 0 with unbiased estimates `noisy` [n] of variance `noise`, shrunk towards their known mean: the best
-    linear estimates if the numbers' own variance is the variance of the estimates minus the noise. The numbers' own
-    variance is capped at mean^2 (n - 1), its value if one of them were n times the mean and the others 0.
-
-    Returns:
-        The numbers [n], and the variance of their errors.
-    """
-    if noise == 0:
-        return np.maximum(noisy, 0), 0.0
-    own = max(0.0, float(((noisy - mean) ** 2).mean()) - noise)
-    own = min(own, mean**2 * (len(noisy) - 1))
-    trust = own / (own + noise)
-    return np.maximum(mean + (noisy - mean) * trust, 0), trust * noise
-
-
 def logistic(u: Floats) -> Floats:
     """1 / (1 + e^-u)."""
     result: Floats = 0.5 * (1 + np.tanh(u / 2))
@@ -474,16 +357,3 @@ def logistic_fit(f: Floats, mu: Floats) -> Floats:
         curve = (f * (p * (1 - p))[:, None]).T @ f + ridge
         w = w + np.linalg.solve(curve, f.T @ (mu - p) - RIDGE * w)
     return w
-
-
-def k_means(points: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """Centres [k, m] of points [n, m], n >= k, by ten passes of Lloyd's algorithm from random points; a centre without
-    any nearest point stays."""
-    centres = points[rng.choice(len(points), k, replace=False)]
-    for _ in range(PASSES):
-        nearest = ((centres**2).sum(1) - 2 * points @ centres.T).argmin(1)
-        counts = np.bincount(nearest, minlength=k)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, points)
-        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
-    return centres

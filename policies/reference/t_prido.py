@@ -8,12 +8,12 @@ import numpy as np
 
 from taciturn.envs.core import PublicView, choice, number
 from taciturn.envs.recommender.geometry import DEPTH
-from taciturn.graph import Graph
+from taciturn.policies.families.block_sums import dominating_set
 from taciturn.policies.families.cluster_policy import ClusterPolicy
 from taciturn.policies.families.cluster_tree import ANY
 from taciturn.policies.families.context_cells import deepest_level
 from taciturn.privacy.mechanisms import Exponential, Mechanism, TreeAggregation
-from taciturn.validation import Bools, Ints
+from taciturn.validation import Bools
 
 PRESETS: dict[str, dict[str, float]] = {
     "tuned": {"xi": 0.2, "psi": 0.3, "gamma": 0.8, "rate": 20.0},
@@ -25,29 +25,6 @@ def partition_rate(context_dim: int, optimal_dim: float = 0.0) -> float:
     """p1, the positive root of d_c p^2 + (d_c - 2) p - (3 - d_0) = 0 [Zhou 2]."""
     half = context_dim - 2
     return (-half + math.sqrt(half**2 + 4 * context_dim * (3 - optimal_dim))) / (2 * context_dim)
-
-
-def dominating_set(network: Graph) -> tuple[Ints, Ints]:
-    """A greedy dominating set, int64[G], and for each agent the member that it follows, as an index into the set,
-    int64[W].
-
-    The next member is the first agent that dominates the most agents not yet dominated. An agent follows the earliest
-    member among its neighbours.
-    """
-    gain = network.degrees + 1  # number of agents not yet dominated that each agent would dominate
-    members: list[int] = []
-    follows = np.full(network.num_nodes, -1)
-    while gain.any():
-        best = int(gain.argmax())
-        near = np.append(network.neighbours(best), best)
-        new = near[follows[near] < 0]
-        follows[new] = len(members)
-        members.append(best)
-        gain[new] -= 1
-        for one in new:
-            gain[network.neighbours(one)] -= 1
-    follows[members] = np.arange(len(members))
-    return np.array(members, np.int64), follows.astype(np.int64)
 
 
 class TPriDO(ClusterPolicy):

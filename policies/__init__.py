@@ -53,6 +53,7 @@ from taciturn.policies.designed.federated_bandit import DividedPlan, PublicPlan
 from taciturn.policies.designed.level_choice import ConstantLevel, LevelPlan
 from taciturn.policies.designed.listener import Listener, OneAnswerOracle
 from taciturn.policies.designed.peak_bayes import CentralisedPeakBayes, PeakBayes
+from taciturn.policies.designed.peak_listener import PeakListener
 from taciturn.policies.designed.planning import (
     BayesPlan,
     CentralisedKnowledgeGradient,
@@ -89,9 +90,8 @@ __all__ = [
     "Fraction", "FreeRider", "Genie", "GittinsIndex", "GosInE", "GossipUCB", "GrowingSchedule", "Hedge", "HoldTheBest",
     "HorizonKLUCB", "InformedPlatform", "IsolatedEpsilonGreedy", "IsolatedThompson", "IsolatedUCB", "ItemUCB1",
     "Learner", "LevelPlan", "LinUCB", "Listener", "LogisticBandit", "Mixture", "NeuralBandit", "OneAnswerOracle",
-    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeakBayes",
+    "OneStepLookAhead", "OptimalStopping", "OracleItem", "OracleOption", "OutputAgreement", "PeakBayes", "PeakListener",
     "PeerTruthSerum", "PlannedTraining", "Policy", "PostedPrice", "PrivateSocialLearning", "PublicPlan", "Random",
-    "Replicator", "SingleAgent", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality",
-    "ThompsonSampling", "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay",
-    "Wintall",
+    "Replicator", "SingleAgent", "SuccessiveElimination", "Synchronised", "TPriDO", "TargetQuality", "ThompsonSampling",
+    "TrainedAgent", "Truthful", "UnderstatedTarget", "Uniform", "Voter", "WaitForAll", "WinStay", "Wintall",
 ]  # fmt: skip

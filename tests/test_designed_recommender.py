@@ -11,7 +11,7 @@ import pytest
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
-from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, Random
+from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, PeakListener, Random
 from taciturn.policies.designed.recommender import LEAST, RIDGE, features, logistic, logistic_fit, wave
 from taciturn.policies.families.block_sums import dominating_set, k_means, shrunk
 from taciturn.wrappers import Blocks, LossyChannel, NoPrivacy
@@ -181,9 +181,11 @@ def test_a_lost_answer_is_made_good_by_the_next() -> None:
 
 
 @pytest.mark.parametrize("graph", ["star", "ring", "complete"])
-def test_a_run_costs_the_total_and_each_feedback_enters_one_stream(graph: str) -> None:
+@pytest.mark.parametrize(
+    "policy", [BlockListener(8, first=10, share=0.6, **BRIEF), PeakListener(8, first=10, share=0.6, particles=8)]
+)
+def test_a_run_costs_the_total_and_each_feedback_enters_one_stream(policy: Any, graph: str) -> None:
     env = recommender_v0.population(2, **SHOP, graph=graph)
-    policy = BlockListener(8, first=10, share=0.6, **BRIEF)
     distributions = policy.within(env.view(policy), 3.0)
     assert distributions == {"statistics": Blocks(3.0 * 0.6), "counts": Blocks(3.0 * 0.4)}
     run = taciturn.simulate(env, policy, seed=0, privacy=distributions)

@@ -284,7 +284,8 @@ DECIDED = ("federated_bandit_v0", "recommender_v0")
 PUBLIC = {
     "BlockListener", "CDPMAB", "CommunicationEfficientCDPMAB", "DDPMAB", "DPSuccessiveElimination", "DividedPlan",
     "CentralisedLogistic", "CentralisedPeakBayes", "Fed2UCB", "FiniteHorizonGittins", "HDPMAB", "HOO", "HorizonKLUCB",
-    "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PeakBayes", "PublicPlan",
+    "ItemUCB1", "KLUCB", "LinUCB", "LogisticBandit", "MOSS", "NeuralBandit", "OracleItem", "PeakBayes", "PeakListener",
+    "PublicPlan",
     "SingleAgent", "SuccessiveElimination", "Synchronised", "ThompsonSampling", "UCB1",
 }  # fmt: skip
 LONG = SHOP | {"horizon": 120}

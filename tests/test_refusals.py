@@ -169,6 +169,10 @@ POLICIES: dict[str, dict[str, tuple[Any, ...]]] = {
         "degree": (-1,), "explore": (-0.1,), "worlds": (1,), "rounds": (0,), "cells": (0,), "first": (0,),
         "growth": (0.9,), "slack": (-1,), "prior": (0,), "share": (1,), "seed": (-1,),
     },
+    "PeakListener": {
+        "cells": (0, 3001), "first": (0,), "growth": (0.9,), "slack": (-1,), "share": (1,), "particles": (1,),
+        "steps": (-1,),
+    },
     "TrainedAgent": {"steps": (0,), "method": ("sarsa",), "seed": (-1,)},
     "NeuralBandit": {
         "steps": (-1,), "hidden": (0,), "features": (0,), "num_envs": (0,), "rounds": (1,), "learning_rate": (0.0,),

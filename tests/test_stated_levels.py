@@ -46,7 +46,7 @@ from taciturn.wrappers import (
 
 MEASURED = {
     "tests/test_bandits.py": ["DPSuccessiveElimination"],
-    "tests/test_designed_recommender.py": ["BlockListener"],
+    "tests/test_designed_recommender.py": ["BlockListener", "PeakListener"],
     "tests/test_train.py": ["TrainedAgent"],
     "tests/test_level_choice.py": ["ConstantLevel"],
 }

@@ -13,7 +13,7 @@ import pytest
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array, ChannelConfig
-from taciturn.policies import BlockListener, DTPriDO, Random, TPriDO
+from taciturn.policies import BlockListener, DTPriDO, PeakListener, Random, TPriDO
 from taciturn.privacy.mechanisms import Blocks, Exponential, TreeAggregation
 
 SHOP: dict[str, Any] = {"num_agents": 4, "num_items": 40, "repository": 20, "horizon": 16, "graph": "complete"}
@@ -141,7 +141,7 @@ BY_ANSWERS: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(
     ("policy", "mechanism"),
-    [(LISTENER, Blocks), *BY_ANSWERS],
+    [(LISTENER, Blocks), (PeakListener(8, first=6, particles=8, steps=4), Blocks), *BY_ANSWERS],
     ids=lambda one: getattr(one, "__name__", type(one).__name__),
 )
 def test_a_feedback_costs_its_total_given_what_was_shown(policy: Any, mechanism: Any) -> None:

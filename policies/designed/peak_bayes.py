@@ -1,4 +1,5 @@
-"""Agents for `recommender_v0` that know how the instances of its family `peak` are drawn: alone, and centralised."""
+"""Agents for `recommender_v0` that know how the instances of its family `peak` are drawn: alone, centralised, and with
+the sums of other agents' feedbacks (`PeakListener`)."""
 
 import math
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ LABEL = 2 + ITEM_DIMS  # the row of the labels in the data
 SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(6))
 SWAPS, FRESH, WIDTH = 0.2, 0.1, 0.5  # shares of two kinds of steps, and the largest width of the third
 TINY, TOGETHER = 1e-9, 16  # TOGETHER: likelihoods multiplied before a division
+HALVINGS = 10  # of an exponent
 SEEN = [0]  # likelihoods computed in this process, in a shared list
 ENTRIES: dict[Any, Any] = {}  # compiled functions
 
@@ -39,10 +41,19 @@ class Posteriors(NamedTuple):
     contexts: Floats  # [B, W, 2]
     items: Floats  # [B, 5, K]
     have: Bools  # [B, W, K]
-    likes: Floats  # [3, K]: mu of a particle, and the sums of mu and mu^2
+    here: Floats  # [5, K]: an agent's items
+    likes: Floats  # [3, K]: their mu under a particle, and the sums of mu and mu^2
     shown: Ints  # [B, W]
     labels: Floats  # [B, W]
     real: Bools  # [B, W]
+    # What was heard of J cells, each of which R pairs stand for; PeakBayes has none.
+    pairs: Floats  # [B, 7, J R]: contexts - .5, items
+    apart: Floats  # [6, J R]: as `squares`
+    cells: Ints  # [M, T], of the feedbacks
+    parts: Floats  # [2, J]: the sum of mu over the feedbacks of a cell, and their number
+    heard: Floats  # [2, M, J]: the mean reward of a cell, and its precision
+    energies: Floats  # [M, P], by the last answer
+    slack: float
 
 
 def sine(u: Any) -> Any:
@@ -64,38 +75,54 @@ def mean_reward(squared: float) -> float:
     return FLOOR + SPAN * max(0.0, 1.0 - math.sqrt(squared) / RADIUS)
 
 
+def decay(x: float) -> float:
+    """e^-x for x >= 0, to 1e-10 up to x = 40, with the same bits on every processor."""
+    z = min(x, 700.0) / 2**HALVINGS
+    y = 1.0 - z * (1.0 - z / 2.0 * (1.0 - z / 3.0 * (1.0 - z / 4.0 * (1.0 - z / 5.0 * (1.0 - z / 6.0)))))
+    for _ in range(HALVINGS):
+        y *= y
+    return y
+
+
 def choose(g: Any) -> None:
     """Each agent's item with the least squared expected regret for its information."""
+    likes, here = g.likes, g.here
     for b in range(g.shown.shape[0]):
         for i in range(g.shown.shape[1]):
-            m, likes, items = (b * g.shown.shape[1] + i) // g.agents, g.likes, g.items[b]
+            m, many = (b * g.shown.shape[1] + i) // g.agents, 0
             x, y, most = g.contexts[b, i, 0] - 0.5, g.contexts[b, i, 1] - 0.5, 0.0
-            for k in range(likes.shape[1]):
-                likes[1, k], likes[2, k] = 0.0, 0.0
+            for k in range(g.have.shape[2]):
+                if g.have[b, i, k]:
+                    for d in range(ITEM_DIMS):
+                        here[d, many] = g.items[b, d, k]
+                    likes[1, many], likes[2, many] = 0.0, 0.0
+                    many += 1
             for p in range(g.mass.shape[1]):
                 one, mass, best = g.particles[m, p], g.mass[m, p], 0.0
-                for k in range(likes.shape[1]):
+                for k in range(many):
                     likes[0, k] = 0.0
                 for d in range(ITEM_DIMS):
                     weight, centre = one[WEIGHT + d], goal(one, d, x, y)
-                    for k in range(likes.shape[1]):
-                        apart = weight * (items[d, k] - centre)
+                    for k in range(many):
+                        apart = weight * (here[d, k] - centre)
                         likes[0, k] += apart * apart
-                for k in range(likes.shape[1]):
+                for k in range(many):
                     mu = mean_reward(likes[0, k])
                     likes[0, k] = mu
                     likes[1, k] += mass * mu
                     likes[2, k] += mass * mu * mu
-                for k in range(likes.shape[1]):
-                    best = max(best, likes[0, k] if g.have[b, i, k] else 0.0)
+                for k in range(many):
+                    best = max(best, likes[0, k])
                 most += mass * best
-            least = math.inf
-            for k in range(likes.shape[1]):
-                mean = likes[1, k]
-                informs = max(likes[2, k] - mean * mean, 0.0) + TINY
-                ratio = (most - mean) * (most - mean) * mean * (1.0 - mean) / informs
-                if g.have[b, i, k] and ratio < least:
-                    g.shown[b, i], least = k, ratio
+            least, many = math.inf, 0
+            for k in range(g.have.shape[2]):
+                if g.have[b, i, k]:
+                    mean = likes[1, many]
+                    informs = max(likes[2, many] - mean * mean, 0.0) + TINY
+                    ratio = (most - mean) * (most - mean) * mean * (1.0 - mean) / informs
+                    many += 1
+                    if ratio < least:
+                        g.shown[b, i], least = k, ratio
 
 
 def learn(g: Any) -> None:
@@ -176,9 +203,81 @@ def accepted(new: Any, old: Any, first: int, last: int, luck: float) -> bool:
     return huge > 0 or (huge == 0 and luck < ratio)
 
 
+def energy(g: Any, m: int, w: Any) -> Any:
+    """Half the weighted squared distance between what was heard of the cells and their means under a particle with
+    weights w, whose squares are in `squares` and `apart`."""
+    cells, rows, total = g.heard.shape[2], g.rows, 0.0
+    if cells == 0:
+        return total
+    v, u, x, y, z = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
+    s, each = g.squares, g.apart.shape[1] // cells
+    a, b, c, d, e = s[rows[0]], s[rows[1]], s[rows[2]], s[rows[3]], s[rows[4]]
+    for j in range(cells):
+        g.parts[0, j], g.parts[1, j] = 0.0, 0.0
+    for t in range(g.known[m]):
+        j = g.cells[m, t]
+        g.parts[0, j] += mean_reward(v * a[t] + u * b[t] + x * c[t] + y * d[t] + z * e[t])
+        g.parts[1, j] += 1.0
+    s = g.apart
+    a, b, c, d, e = s[rows[0]], s[rows[1]], s[rows[2]], s[rows[3]], s[rows[4]]
+    for j in range(cells):
+        precision = g.heard[1, m, j]
+        if precision > 0.0:
+            above, below = 0.0, 0.0
+            for t in range(j * each, (j + 1) * each):
+                mu = mean_reward(v * a[t] + u * b[t] + x * c[t] + y * d[t] + z * e[t])
+                above += mu * mu * mu
+                below += mu * mu
+            shown = g.parts[1, j] + 1.0
+            error = (g.parts[0, j] + above / below) / shown - g.heard[0, m, j]
+            total += 0.5 * error * error / (1.0 / precision + g.slack * 2.0 / (shown + 1.0))
+    return total
+
+
+def energy_of(g: Any, m: int, p: int) -> Any:
+    """`energy` of a particle."""
+    one, pairs = g.particles[m, p], g.pairs[m * g.agents // g.shown.shape[1]]
+    for d in range(ITEM_DIMS):
+        g.rows[d] = d
+        measure(g.data[m], 0, g.known[m], d, one[ANGLE + d], one[PHASE + d], g.squares[d])
+        measure(pairs, 0, pairs.shape[1], d, one[ANGLE + d], one[PHASE + d], g.apart[d])
+    return energy(g, m, one[WEIGHT:])
+
+
+def remember(g: Any) -> None:
+    """Store the energies of the posteriors of agents where `real`, before they hear more."""
+    for b in range(g.shown.shape[0]):
+        for i in range(g.shown.shape[1]):
+            if g.real[b, i]:
+                m = (b * g.shown.shape[1] + i) // g.agents
+                for p in range(g.mass.shape[1]):
+                    g.energies[m, p] = energy_of(g, m, p)
+
+
+def hear(g: Any) -> None:
+    """Weigh the particles of agents where `real` by what they have newly heard; resample and move them."""
+    size = g.mass.shape[1]
+    for b in range(g.shown.shape[0]):
+        for i in range(g.shown.shape[1]):
+            if g.real[b, i]:
+                m, least, total = (b * g.shown.shape[1] + i) // g.agents, math.inf, 0.0
+                for p in range(size):
+                    g.energies[m, p] = energy_of(g, m, p) - g.energies[m, p]
+                    least = min(least, g.energies[m, p])
+                for p in range(size):
+                    g.mass[m, p] *= decay(g.energies[m, p] - least)
+                    total += g.mass[m, p]
+                for p in range(size):
+                    g.mass[m, p] /= total
+                resample(g, m)
+                for p in range(size):
+                    move(g, m, p)
+
+
 def move(g: Any, m: int, p: int) -> None:
     """Metropolis steps of a particle: two weights exchanged, or the angle and phase of a dimension drawn again or
-    changed by little. A proposal is judged by a quarter of the data, and then by the rest (Christen & Fox 2005)."""
+    changed by little. A proposal is judged by a quarter of the data, then by the rest, and then by what was heard
+    (Christen & Fox 2005)."""
     one, rng, n, data, rows, squares = g.particles[m, p], g.rng[m], g.known[m], g.data[m], g.rows, g.squares
     w, labels, spare = one[WEIGHT:], data[LABEL], ITEM_DIMS
     for d in range(ITEM_DIMS + 1):
@@ -186,6 +285,10 @@ def move(g: Any, m: int, p: int) -> None:
     for d in range(ITEM_DIMS):
         measure(data, 0, n, d, one[ANGLE + d], one[PHASE + d], squares[d])
     judge(squares, rows, w, labels, 0, n, g.chance)
+    cells, apart, pairs = g.heard.shape[2], g.apart, g.pairs[m * g.agents // g.shown.shape[1]]
+    for d in range(ITEM_DIMS):
+        measure(pairs, 0, pairs.shape[1], d, one[ANGLE + d], one[PHASE + d], apart[d])
+    now, then = energy(g, m, w), 0.0
     for _ in range(g.steps):
         kind, d = uniform(rng, 0), int(uniform(rng, 0) * ITEM_DIMS)
         e, angle, phase = (d + 1 + int(uniform(rng, 0) * (ITEM_DIMS - 1))) % ITEM_DIMS, one[ANGLE + d], one[PHASE + d]
@@ -206,7 +309,13 @@ def move(g: Any, m: int, p: int) -> None:
                     measure(data, first, last, d, angle, phase, squares[rows[d]])
                 judge(squares, rows, w, labels, first, last, g.proposed)
                 good = accepted(g.proposed, g.chance, first, last, uniform(rng, 0))
+        if good and cells > 0:
+            if kind >= SWAPS:
+                measure(pairs, 0, pairs.shape[1], d, angle, phase, apart[rows[d]])
+            then = energy(g, m, w)
+            good = then <= now or uniform(rng, 0) < decay(then - now)
         if good:
+            now = then
             for t in range(n):
                 g.chance[t] = g.proposed[t]
             one[ANGLE + d], one[PHASE + d] = angle, phase
@@ -225,6 +334,13 @@ def played(function: Any, given: Posteriors) -> None:
     if function not in ENTRIES:
         ENTRIES[function] = function_of(function, given)
     ENTRIES[function](given)
+
+
+def instances(u: Floats) -> Floats:
+    """Particles [..., 15] drawn from the prior, by uniform random numbers."""
+    drawn: Floats = u * np.repeat([1.0, 2.0, 1.0], ITEM_DIMS)
+    drawn[..., WEIGHT:] = np.array(WEIGHTS)[drawn[..., WEIGHT:].argsort(-1)]
+    return drawn
 
 
 class PeakBayes(ItemPolicy):
@@ -253,6 +369,7 @@ class PeakBayes(ItemPolicy):
     """
 
     public_schedule = True
+    num_cells, num_pairs, slack = 0, 0, 0.0
 
     def __init__(self, particles: int = 128, *, steps: int = 60) -> None:
         self.particles = integer("particles", particles, at_least=2, at_most=10**5)
@@ -284,16 +401,23 @@ class PeakBayes(ItemPolicy):
                 contexts=np.zeros((replicas, agents, 2)),
                 items=np.zeros((replicas, ITEM_DIMS, items)),
                 have=np.zeros(self._shape, np.bool_),
+                here=np.zeros((ITEM_DIMS, items)),
                 likes=np.zeros((3, items)),
                 shown=np.zeros((replicas, agents), np.int64),
                 labels=np.zeros((replicas, agents)),
                 real=np.zeros((replicas, agents), np.bool_),
+                pairs=np.zeros((replicas, LABEL, self.num_pairs)),
+                apart=np.zeros((ITEM_DIMS + 1, self.num_pairs)),
+                cells=np.zeros((posteriors, longest), np.int64),
+                parts=np.zeros((2, self.num_cells)),
+                heard=np.zeros((2, posteriors, self.num_cells)),
+                energies=np.zeros((posteriors, size)),
+                slack=self.slack**2,
             )
         g, new = self._posteriors, np.repeat(fresh, posteriors // replicas)
-        drawn = self.rng.random(g.particles.shape) * np.repeat([1.0, 2.0, 1.0], ITEM_DIMS)
-        drawn[..., WEIGHT:] = np.array(WEIGHTS)[drawn[..., WEIGHT:].argsort(-1)]
+        drawn = instances(self.rng.random(g.particles.shape))
         g.particles[new], g.mass[new], g.known[new] = drawn[new], 1 / size, 0
-        g.rng[new, 0] = 0
+        g.heard[:, new], g.rng[new, 0] = 0, 0
         g.rng[new, 0, KEY] = self.rng.integers(2**63, size=posteriors, dtype=np.uint64)[new]
         g.rng[new, 0, REPLICA], g.rng[new, 0, PLACE] = np.flatnonzero(new), 4
         g.items[...] = self._items.swapaxes(1, 2)
@@ -307,7 +431,7 @@ class PeakBayes(ItemPolicy):
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         g = self._posteriors
         if g.known.max() + g.agents > len(g.chance):
-            longer = {name: getattr(g, name) for name in ("data", "squares", "chance", "proposed")}
+            longer = {name: getattr(g, name) for name in ("data", "squares", "chance", "proposed", "cells")}
             more = len(g.chance) + g.agents
             longer = {k: np.pad(v, [(0, 0)] * (v.ndim - 1) + [(0, more)]) for k, v in longer.items()}
             g = self._posteriors = g._replace(**longer)

@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.envs.core import PublicView, integer, number
 from taciturn.envs.recommender.rewards import ITEM_DIMS
 from taciturn.policies.base import Learner, Random
-from taciturn.policies.families.block_sums import BlockSums, k_means
+from taciturn.policies.families.block_sums import BlockSums, k_means, nearest
 from taciturn.policies.families.recommender import ItemPolicy
 from taciturn.validation import Bools, Floats, Ints
 
@@ -319,8 +319,7 @@ class BlockListener(BlockSums, LogisticBandit):
     def learn(self, contexts: Floats, items: Ints, likes: Floats, real: Bools) -> None:
         assert self._learned is not None
         f = self.shown(contexts, items)
-        centres = self._centres[0]
-        cell = ((centres**2).sum(1) - 2 * (f @ self._root) @ centres.T).argmin(-1)
+        cell = nearest(f @ self._root, self._centres[0])
         self.record(cell, likes - logistic(f @ self._learned[0]), real)
         b, w = np.nonzero(real)
         when = (b, w, self._rounds[b])

@@ -50,17 +50,17 @@ class BlockSums(ItemPolicy):
         stream on each. Together they also hide whether a feedback was given at all."""
         return {"statistics": Blocks(self.share * epsilon_budget), "counts": Blocks((1 - self.share) * epsilon_budget)}
 
-    def begin(self, view: PublicView) -> None:
+    def organise(self) -> None:
+        """Form the groups, and set the rounds in which they ask."""
         scales = []
         for name in ("statistics", "counts"):
-            mechanism: Any = view.channels[name].mechanism
+            mechanism: Any = self._view.channels[name].mechanism
             known = mechanism is not None and mechanism.kind != "none"
             # At any time, the difference of two sums of a tree has noise from at most as many blocks as the tree has
             # levels.
-            many = mechanism.levels(int(view.horizon)) if known and mechanism.kind == "tree" else 1
-            scales.append(float(mechanism.block_scale(int(view.horizon), 1.0)) * many**0.5 if known else 0.0)
+            many = mechanism.levels(self._horizon) if known and mechanism.kind == "tree" else 1
+            scales.append(float(mechanism.block_scale(self._horizon, 1.0)) * many**0.5 if known else 0.0)
         self._scales = scales
-        super().begin(view)
         members, follows = dominating_set(self._network)
         self._group = follows
         self._of_group = follows == np.arange(len(members))[:, None]  # bool[G, W]
@@ -72,6 +72,8 @@ class BlockSums(ItemPolicy):
         self._ends = np.array(ends[:-1], np.int64)
 
     def start(self, fresh: Bools) -> None:
+        if fresh.all():
+            self.organise()
         super().start(fresh)
         size, agents = self._shape[:2]
         if fresh.all():
@@ -194,14 +196,20 @@ def shrunk(noisy: Floats, mean: float, noise: float) -> tuple[Floats, float]:
     return np.maximum(mean + (noisy - mean) * trust, 0), trust * noise
 
 
+def nearest(points: Floats, centres: Floats) -> Ints:
+    """The index of the centre [k, m] nearest to each of the points [..., m]."""
+    result: Ints = ((centres**2).sum(1) - 2 * points @ centres.T).argmin(-1)
+    return result
+
+
 def k_means(points: Floats, k: int, rng: np.random.Generator) -> Floats:
     """Centres [k, m] of points [n, m], n >= k, by `PASSES` passes of Lloyd's algorithm from random points; a centre
     without any nearest point stays."""
     centres = points[rng.choice(len(points), k, replace=False)]
     for _ in range(PASSES):
-        nearest = ((centres**2).sum(1) - 2 * points @ centres.T).argmin(1)
-        counts = np.bincount(nearest, minlength=k)
+        cells = nearest(points, centres)
+        counts = np.bincount(cells, minlength=k)
         sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, points)
+        np.add.at(sums, cells, points)
         centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
     return centres

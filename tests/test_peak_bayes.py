@@ -95,8 +95,8 @@ def test_exponentials() -> None:
 
 
 def test_the_posterior_with_what_was_heard_is_that_of_importance_sampling() -> None:
-    """Over eight other seeds, the root mean square error was .006 (standard deviation .0015). Here it was .047 if nothing
-    was heard, and .032 without the agent's own pairs. The seeds are fixed."""
+    """Over eight other seeds, the root mean square error was .006 (standard deviation .0015). Here it was .047 if
+    nothing was heard, and .032 without the agent's own pairs. The seeds are fixed."""
     policy = PeakListener(5, particles=1000, steps=60, slack=0.1, first=1000)
     world = begun(policy, num_agents=1, graph="none")
     play(policy, world, 8, np.random.default_rng(5))

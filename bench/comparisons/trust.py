@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.agents import bring
 from taciturn.bench.comparisons.playing import configurations_by_rank, first_within, task_config
 from taciturn.bench.figures import COLORS, panels
-from taciturn.bench.levels import MESSAGES, Configuration, configurations, own_configuration
+from taciturn.bench.levels import Configuration, configurations, own_configuration
 from taciturn.bench.references import scale_of
 from taciturn.bench.results import Cell, Config, Group, Progress, Result, Results
 from taciturn.bench.scores import text_of
@@ -29,14 +29,11 @@ LIMITS = (10.0, 3.0, 1.0)
 TRAINING = "federated_training_v0"
 FLOOR = -0.4  # lower end of the figure's axis
 ONCE = 1  # one message per client, so each client is in one round
-DEAR = (TRAINING, "recommender_v0")
-"""Environments without a search over the levels of agents that do not declare how they spend a budget."""
 NO_MORE_THAN = {LOCAL: (LOCAL,), SHUFFLE: (LOCAL, SHUFFLE), DISTRIBUTED: (LOCAL, DISTRIBUTED), CENTRAL: TRUSTED}
 """For each trust model, the models that need no more trust."""
 RUNS = {
     "federated_bandit_v0": {"few-agents": 40, "standard": 40},
     "gossip_bandit_v0": {"standard": 40, "crowd": 20},
-    "social_bandit_v0": {"standard": 40, "crowd": 20},
 }
 """Runs per seed, by size, where the benchmark's stored results have fewer than its design."""
 
@@ -95,22 +92,12 @@ TRUSTING_AGENTS: dict[str, list[TrustingAgent]] = {
         *with_trust("Listener", LOCAL, SHUFFLE),
         TrustingAgent("published", "PPCL", LOCAL, "PPCL"),
     ],
-    "social_bandit_v0": [
-        TrustingAgent("hand-designed", "Listener", LOCAL, "Listener"),
-        TrustingAgent("published", "PrivateSocialLearning", LOCAL, "PrivateSocialLearning"),
-    ],
-    "recommender_v0": [  # a third party merges the answers, and adds the noise
-        TrustingAgent("hand-designed", "BlockListener", CENTRAL, "BlockListener"),
-        TrustingAgent("published", "TPriDO", CENTRAL, own={"threshold": 2.0}),
-    ],
     TRAINING: with_trust("FewRounds", LOCAL, CENTRAL, weighting="uniform"),
 }
 SIZES = {
     "federated_bandit_v0": ("few-agents", "standard"),
     "arm_elimination_v0": ("standard", "crowd"),
     "gossip_bandit_v0": ("standard", "crowd"),
-    "social_bandit_v0": ("standard", "crowd"),
-    "recommender_v0": ("standard", "crowd"),
     TRAINING: ("few-clients", "standard"),
 }
 """The two sizes of each environment, the smaller one first."""
@@ -146,13 +133,14 @@ class TrustStudy(Study):
     only_own_seeds = True  # scores are paired with the stored references
     title = "Whom agents trust: what is left of communication under a privacy budget"
     description = (
-        "Each multi-agent environment at two sizes, with each agent's epsilon over a whole run limited to 10, 3 or 1. "
-        "Four trust models: local (each message carries its own noise), shuffle (an anonymous channel hides the "
-        "senders), distributed (a secure sum, to which each agent adds a share of the noise) and central (a curator "
-        "adds noise once to the average). Units and delta (1e-5) are as in the benchmark; the observer reads all "
-        "messages, or all averages. Scores are on the scale of the benchmark, from 0 (no communication) to 1 (full "
-        "information), paired with its references by seed. The same search on training streams found the settings in "
-        "the standard size, for each budget; the other size uses them too, unless it has separate settings."
+        "Each environment with more than one trust model, at two sizes, with each agent's epsilon over a whole run "
+        "limited to 10, 3 or 1. Four trust models: local (each message carries its own noise), shuffle (an anonymous"
+        " channel hides the senders), distributed (a secure sum, to which each agent adds a share of the noise) and "
+        "central (a curator adds noise once to the average). Units and delta (1e-5) are as in the benchmark; the "
+        "observer reads all messages, or all averages. Scores are on the scale of the benchmark, from 0 (no "
+        "communication) to 1 (full information), paired with its references by seed. The same search on training "
+        "streams found the settings in the standard size, for each budget; the other size uses them too, unless it "
+        "has separate settings."
     )
     score = Score("value", label="the task's measure")
     facets: ClassVar[tuple[str, ...]] = ("env", "size", "budget")
@@ -280,10 +268,8 @@ def configurations_of(
     world = make_world(task.env).population(1, **{**config["env_params"], **task.variant.params})
     if (own := own_configuration(agent, world, budget)) is not None:
         return [own]
-    if task.env in DEAR:
-        others = world.params.num_agents - 1 if task.env != TRAINING else 0  # each may ask for the same feedback
-        enough = next(number for number in MESSAGES if number >= max(others, protected.messages))
-        return [next(configurations(world, protected, budget, [enough if others else ONCE]))]
+    if task.env == TRAINING:
+        return [next(configurations(world, protected, budget, [ONCE]))]
     return configurations_by_rank(task, agent, config, seed)
 
 

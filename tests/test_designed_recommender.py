@@ -11,7 +11,7 @@ import pytest
 import taciturn
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
-from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, PeakListener, Random
+from taciturn.policies import BlockListener, CentralisedLogistic, LogisticBandit, PeakBayes, PeakListener, Random
 from taciturn.policies.designed.recommender import LEAST, RIDGE, features, logistic, logistic_fit, wave
 from taciturn.policies.families.block_sums import dominating_set, k_means, shrunk
 from taciturn.wrappers import Blocks, LossyChannel, NoPrivacy
@@ -223,17 +223,25 @@ def worth() -> dict[str, Array]:
         "heard": listener,
         "noisy": listener,
         "random": Random(),
+        "peak alone": PeakBayes(64),
+        "peak noisy": PeakListener(particles=64, first=15),
     }
     found = {}
     for name, policy in made.items():
-        distributions = policy.within(env.view(policy), 3.0) if name == "noisy" else None
+        distributions = policy.within(env.view(policy), 3.0) if "noisy" in name else None
         found[name] = taciturn.simulate(env, policy, seed=77, privacy=distributions).metrics["regret"]
     return found
 
 
 @pytest.mark.parametrize(
     ("better", "worse"),
-    [("centralised", "heard"), ("heard", "alone"), ("noisy", "alone"), ("alone", "random")],
+    [
+        ("centralised", "heard"),
+        ("heard", "alone"),
+        ("noisy", "alone"),
+        ("alone", "random"),
+        ("peak noisy", "peak alone"),
+    ],
 )
 def test_others_are_worth_something_with_noise_too(worth: dict[str, Array], better: str, worse: str) -> None:
     gain = worth[worse] - worth[better]

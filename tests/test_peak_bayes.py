@@ -115,11 +115,11 @@ def test_the_posterior_with_what_was_heard_is_that_of_importance_sampling() -> N
             result.append((sum(own) + (a**3 + b**3) / (a**2 + b**2)) / (len(own) + 1))
         return np.stack(result, 1)
 
-    g.real[...], g.heard[1], g.heard[0] = True, 40.0, predicted(truth)
-    peak_bayes.remember(g._replace(heard=np.zeros_like(g.heard)))
-    peak_bayes.played(peak_bayes.hear, g)
+    g.real[...], g.measured[1], g.measured[0] = True, 40.0, predicted(truth)
+    peak_bayes.remember(g._replace(measured=np.zeros_like(g.measured)))
+    peak_bayes.played(peak_bayes.reweigh, g)
     variance = 1 / 40 + 2 * 0.1**2 / (np.bincount(cells, minlength=5) + 2)
-    log = -((predicted(drawn) - g.heard[0, 0]) ** 2 / variance).sum(1) / 2
+    log = -((predicted(drawn) - g.measured[0, 0]) ** 2 / variance).sum(1) / 2
     for one in known:
         mu = modelled(drawn, one[:2] + 0.5, one[None, 2:7])[:, 0]
         log += np.log(np.where(one[7] == 0, mu, 1 - mu))
@@ -143,7 +143,7 @@ def test_the_others_mean_rewards_are_heard() -> None:
         others = np.delete(np.arange(4), w)
         for cell in range(7):
             likes = labels[b, others][cells[b, others] == cell]
-            mean, precision = g.heard[:, 4 * b + w, cell]
+            mean, precision = g.measured[:, 4 * b + w, cell]
             assert precision == pytest.approx(len(likes) / peak_listener.FEEDBACK)
             if likes.size:
                 assert mean == pytest.approx(likes.mean())

@@ -46,12 +46,12 @@ class Posteriors(NamedTuple):
     shown: Ints  # [B, W]
     labels: Floats  # [B, W]
     real: Bools  # [B, W]
-    # What was heard of J cells, each of which R pairs stand for; PeakBayes has none.
+    # What was received about J cells, each of which R pairs stand for; PeakBayes has none.
     pairs: Floats  # [B, 7, J R]: contexts - .5, items
     apart: Floats  # [6, J R]: as `squares`
     cells: Ints  # [M, T], of the feedbacks
     parts: Floats  # [2, J]: the sum of mu over the feedbacks of a cell, and their number
-    heard: Floats  # [2, M, J]: the mean reward of a cell, and its precision
+    measured: Floats  # [2, M, J]: the mean reward of a cell, and its precision
     energies: Floats  # [M, P], by the last answer
     slack: float
 
@@ -64,7 +64,7 @@ def sine(u: Any) -> Any:
     return v * (SINE[0] + z * (SINE[1] + z * (SINE[2] + z * (SINE[3] + z * (SINE[4] + z * SINE[5])))))
 
 
-def goal(one: Any, d: int, x: float, y: float) -> Any:
+def goal(one: Any, d: int, x: Any, y: Any) -> Any:
     """g(c) of a particle in dimension d, for c = (x, y) + .5."""
     angle = one[ANGLE + d]
     return 0.5 + 0.42 * sine(sine(angle + 0.5) * x + sine(angle) * y + one[PHASE + d])
@@ -204,9 +204,9 @@ def accepted(new: Any, old: Any, first: int, last: int, luck: float) -> bool:
 
 
 def energy(g: Any, m: int, w: Any) -> Any:
-    """Half the weighted squared distance between what was heard of the cells and their means under a particle with
+    """Half the weighted squared distance between the measured means of the cells and their means under a particle with
     weights w, whose squares are in `squares` and `apart`."""
-    cells, rows, total = g.heard.shape[2], g.rows, 0.0
+    cells, rows, total = g.measured.shape[2], g.rows, 0.0
     if cells == 0:
         return total
     v, u, x, y, z = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
@@ -221,7 +221,7 @@ def energy(g: Any, m: int, w: Any) -> Any:
     s = g.apart
     a, b, c, d, e = s[rows[0]], s[rows[1]], s[rows[2]], s[rows[3]], s[rows[4]]
     for j in range(cells):
-        precision = g.heard[1, m, j]
+        precision = g.measured[1, m, j]
         if precision > 0.0:
             above, below = 0.0, 0.0
             for t in range(j * each, (j + 1) * each):
@@ -229,7 +229,7 @@ def energy(g: Any, m: int, w: Any) -> Any:
                 above += mu * mu * mu
                 below += mu * mu
             shown = g.parts[1, j] + 1.0
-            error = (g.parts[0, j] + above / below) / shown - g.heard[0, m, j]
+            error = (g.parts[0, j] + above / below) / shown - g.measured[0, m, j]
             total += 0.5 * error * error / (1.0 / precision + g.slack * 2.0 / (shown + 1.0))
     return total
 
@@ -245,7 +245,7 @@ def energy_of(g: Any, m: int, p: int) -> Any:
 
 
 def remember(g: Any) -> None:
-    """Store the energies of the posteriors of agents where `real`, before they hear more."""
+    """Store the energies of the posteriors of agents where `real`, before they receive more."""
     for b in range(g.shown.shape[0]):
         for i in range(g.shown.shape[1]):
             if g.real[b, i]:
@@ -254,8 +254,8 @@ def remember(g: Any) -> None:
                     g.energies[m, p] = energy_of(g, m, p)
 
 
-def hear(g: Any) -> None:
-    """Weigh the particles of agents where `real` by what they have newly heard; resample and move them."""
+def reweigh(g: Any) -> None:
+    """Weigh the particles of agents where `real` by what they have newly received; resample and move them."""
     size = g.mass.shape[1]
     for b in range(g.shown.shape[0]):
         for i in range(g.shown.shape[1]):
@@ -276,7 +276,7 @@ def hear(g: Any) -> None:
 
 def move(g: Any, m: int, p: int) -> None:
     """Metropolis steps of a particle: two weights exchanged, or the angle and phase of a dimension drawn again or
-    changed by little. A proposal is judged by a quarter of the data, then by the rest, and then by what was heard
+    changed by little. A proposal is judged by a quarter of the data, then by the rest, and then by what was received
     (Christen & Fox 2005)."""
     one, rng, n, data, rows, squares = g.particles[m, p], g.rng[m], g.known[m], g.data[m], g.rows, g.squares
     w, labels, spare = one[WEIGHT:], data[LABEL], ITEM_DIMS
@@ -285,7 +285,7 @@ def move(g: Any, m: int, p: int) -> None:
     for d in range(ITEM_DIMS):
         measure(data, 0, n, d, one[ANGLE + d], one[PHASE + d], squares[d])
     judge(squares, rows, w, labels, 0, n, g.chance)
-    cells, apart, pairs = g.heard.shape[2], g.apart, g.pairs[m * g.agents // g.shown.shape[1]]
+    cells, apart, pairs = g.measured.shape[2], g.apart, g.pairs[m * g.agents // g.shown.shape[1]]
     for d in range(ITEM_DIMS):
         measure(pairs, 0, pairs.shape[1], d, one[ANGLE + d], one[PHASE + d], apart[d])
     now, then = energy(g, m, w), 0.0
@@ -369,11 +369,21 @@ class PeakBayes(ItemPolicy):
     """
 
     public_schedule = True
-    num_cells, num_pairs, slack = 0, 0, 0.0
+    slack = 0.0
 
     def __init__(self, particles: int = 128, *, steps: int = 60) -> None:
         self.particles = integer("particles", particles, at_least=2, at_most=10**5)
         self.steps = integer("steps", steps, at_least=0, at_most=10**6)
+
+    @property
+    def num_cells(self) -> int:
+        """The number of cells about which an agent receives sums."""
+        return 0
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of pairs that stand for them."""
+        return 0
 
     def begin(self, view: PublicView) -> None:
         fits = getattr(view.params, "context_dim", 2) == 2
@@ -410,14 +420,14 @@ class PeakBayes(ItemPolicy):
                 apart=np.zeros((ITEM_DIMS + 1, self.num_pairs)),
                 cells=np.zeros((posteriors, longest), np.int64),
                 parts=np.zeros((2, self.num_cells)),
-                heard=np.zeros((2, posteriors, self.num_cells)),
+                measured=np.zeros((2, posteriors, self.num_cells)),
                 energies=np.zeros((posteriors, size)),
                 slack=self.slack**2,
             )
         g, new = self._posteriors, np.repeat(fresh, posteriors // replicas)
         drawn = instances(self.rng.random(g.particles.shape))
         g.particles[new], g.mass[new], g.known[new] = drawn[new], 1 / size, 0
-        g.heard[:, new], g.rng[new, 0] = 0, 0
+        g.measured[:, new], g.rng[new, 0] = 0, 0
         g.rng[new, 0, KEY] = self.rng.integers(2**63, size=posteriors, dtype=np.uint64)[new]
         g.rng[new, 0, REPLICA], g.rng[new, 0, PLACE] = np.flatnonzero(new), 4
         g.items[...] = self._items.swapaxes(1, 2)

@@ -9,17 +9,17 @@ from taciturn.policies.designed.peak_bayes import (
     WEIGHT,
     PeakBayes,
     goal,
-    hear,
     instances,
     played,
     remember,
+    reweigh,
 )
 from taciturn.policies.families.block_sums import BlockSums, k_means, nearest
 from taciturn.validation import Bools, Floats, Ints
 
 DRAWS, POOL, STANDING = 48, 3000, 2  # instances that tell pairs apart; random pairs; pairs that stand for a cell
 FEEDBACK, CELL = 0.2, 0.05  # assumed variances of a feedback and, under the prior, of a cell's mean reward
-SHARES = (0.25, 1.0)  # of an answer, heard one after the other
+SHARES = (0.25, 1.0)  # of an answer, one after the other
 
 
 class PeakListener(BlockSums, PeakBayes):
@@ -43,7 +43,7 @@ class PeakListener(BlockSums, PeakBayes):
         exp(-sum_j (r_j - h_j)^2 / 2 (1/a_j + 2 slack^2 / (m_j + 2))),
 
     where m_j is the number of own pairs; `slack` accounts for other pairs shown by the others. The likelihood reweights
-    the particles and enters their Metropolis steps. Each answer is heard in two parts, of which the first has a quarter
+    the particles and enters their Metropolis steps. Each answer enters in two parts, of which the first has a quarter
     of its precision.
 
     Args:
@@ -93,8 +93,8 @@ class PeakListener(BlockSums, PeakBayes):
         if fresh.all():
             self._drawn = instances(np.random.default_rng(0).random((DRAWS, NUMBERS)))
             self._centres = np.zeros((size, self.num_cells, DRAWS))
-            self._heard = np.zeros((2, size, agents, self.num_cells))  # the sums of a h_j and of a
-        self._heard[:, fresh] = 0
+            self._measured = np.zeros((2, size, agents, self.num_cells))  # the sums of a h_j and of a
+        self._measured[:, fresh] = 0
         for b in np.flatnonzero(fresh):
             self._centres[b], self._posteriors.pairs[b] = self._divided(self._items[b])
 
@@ -129,18 +129,18 @@ class PeakListener(BlockSums, PeakBayes):
         g.cells[m, g.known[m] - 1] = cells[b, w]
 
     def ask(self, asks: Bools) -> None:
-        g, before = self._posteriors, self._heard.copy()
+        g, before = self._posteriors, self._measured.copy()
         g.real[...] = False
         super().ask(asks)
         for share in SHARES:
             played(remember, g)
-            total, precision = before + share * (self._heard - before)
+            total, precision = before + share * (self._measured - before)
             mean = self._centres.mean(-1)[:, None] + total / np.maximum(precision, 1e-12)
-            g.heard[...] = np.stack([mean, precision]).reshape(g.heard.shape)
-            played(hear, g)
+            g.measured[...] = np.stack([mean, precision]).reshape(g.measured.shape)
+            played(reweigh, g)
 
     def receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
         counts, uncertain = self.counted(b, w, noisy)
         weight = counts / (FEEDBACK * counts + self.noise(b, w)[0] + CELL * uncertain + 1e-12)
-        self._heard[:, b, w] += weight * sums, weight * counts
+        self._measured[:, b, w] += weight * sums, weight * counts
         self._posteriors.real[b, w] = True

@@ -361,9 +361,8 @@ def search() -> str:
     return (
         "Settings were tuned on other seeds. For each agent and task the search tried at most "
         f"{tuning['budget']['trials']} settings (median {statistics.median(tried):.0f}), in at most "
-        f"{tuning['budget']['seconds']:g} core-seconds altogether. `Listener`, "
-        "`BlockListener`, `DividedPlan` and `GrowingSchedule` started from settings found by hand, and `PeakListener` has them; "
-        "no other agent did."
+        f"{tuning['budget']['seconds']:g} core-seconds altogether. For `Listener`, `BlockListener`, `DividedPlan` and "
+        "`GrowingSchedule` it started from settings found by hand. `PeakListener` has settings found by hand alone."
     )
 
 

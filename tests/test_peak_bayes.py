@@ -13,6 +13,8 @@ from taciturn.envs.core import Array
 from taciturn.envs.recommender.rewards import WEIGHTS, means
 from taciturn.policies import CentralisedPeakBayes, PeakBayes, PeakListener
 from taciturn.policies.designed import peak_bayes, peak_listener
+from taciturn.wrappers import LossyChannel
+from taciturn.wrappers.channels import Faulty
 
 SHOP: dict[str, Any] = {"num_agents": 2, "num_items": 30, "repository": 30, "horizon": 60}
 DRAWS = 200_000
@@ -63,6 +65,24 @@ def test_particles_are_drawn_from_the_family() -> None:
     assert 0.95 < drawn[:, :5].max() < 1
 
 
+def log_likelihood(known: Array, particles: Array) -> Array:
+    """Of feedbacks [n, 8], [P], by the environment's function."""
+    result = np.zeros(len(particles))
+    for one in known:
+        mu = modelled(particles, one[:2] + 0.5, one[None, 2:7])[:, 0]
+        result += np.log(np.where(one[7] == 0, mu, 1 - mu))
+    return result
+
+
+def error(g: Any, m: int, drawn: Array, log: Array, items: Array) -> float:
+    """The root mean square difference of the expected mean rewards of items [K, 5] in a context: by a posterior, and by
+    importance sampling from draws of the prior with logarithmic likelihoods [P]."""
+    likely = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
+    few, context = np.random.default_rng(6).choice(len(drawn), 20_000, p=likely), np.array([0.3, 0.6])
+    found = g.mass[m] @ modelled(g.particles[m], context, items)
+    return float(np.sqrt(((found - modelled(drawn[few], context, items).mean(0)) ** 2).mean()))
+
+
 @pytest.mark.parametrize("rounds", [10, 40])
 def test_the_posterior_is_that_of_importance_sampling(rounds: int) -> None:
     """Over ten other seeds, the root mean square error was .007 (standard deviation .003) after 10 rounds, and .006
@@ -71,21 +91,12 @@ def test_the_posterior_is_that_of_importance_sampling(rounds: int) -> None:
     policy = PeakBayes(1000, steps=60)
     world = begun(policy, num_agents=1, graph="none")
     play(policy, world, rounds, np.random.default_rng(5))
-    g, rng = policy._posteriors, np.random.default_rng(6)
+    g = policy._posteriors
     known = g.data[0, :, : g.known[0]].T
     assert len(known) == rounds
-    drawn = rng.random((DRAWS, 15)) * np.repeat([1.0, 2.0, 1.0], 5)
+    drawn = np.random.default_rng(6).random((DRAWS, 15)) * np.repeat([1.0, 2.0, 1.0], 5)
     drawn[:, 10:] = np.array(WEIGHTS)[drawn[:, 10:].argsort(-1)]
-    log = np.zeros(DRAWS)
-    for one in known:
-        mu = modelled(drawn, one[:2] + 0.5, one[None, 2:7])[:, 0]
-        log += np.log(np.where(one[7] == 0, mu, 1 - mu))
-    likely = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
-    few = rng.choice(DRAWS, 4000, p=likely)
-    context, items = np.array([0.3, 0.6]), world.view().catalogue()[0][0]
-    expected = modelled(drawn[few], context, items).mean(0)
-    found = g.mass[0] @ modelled(g.particles[0], context, items)
-    assert np.sqrt(((found - expected) ** 2).mean()) < 0.02
+    assert error(g, 0, drawn, log_likelihood(known, drawn), world.view().catalogue()[0][0]) < 0.02
 
 
 def test_exponentials() -> None:
@@ -94,44 +105,35 @@ def test_exponentials() -> None:
     assert 0 < peak_bayes.decay(1e300) < 1e-290
 
 
-def test_the_posterior_with_what_was_heard_is_that_of_importance_sampling() -> None:
-    """Over eight other seeds, the root mean square error was .006 (standard deviation .0015). Here it was .047 if
-    nothing was heard, and .032 without the agent's own pairs. The seeds are fixed."""
-    policy = PeakListener(5, particles=1000, steps=60, slack=0.1, first=1000)
-    world = begun(policy, num_agents=1, graph="none")
-    play(policy, world, 8, np.random.default_rng(5))
-    g, rng = policy._posteriors, np.random.default_rng(6)
-    truth = peak_bayes.instances(np.random.default_rng(9).random((1, 15)))
-    drawn = peak_bayes.instances(rng.random((DRAWS, 15)))
-    known, cells = g.data[0, :, :8].T, g.cells[0, :8]
-
-    def predicted(particles: Array) -> Array:
-        """The mean rewards of the cells, [P, 5]."""
-        result = []
-        for cell in range(5):
-            own = [modelled(particles, one[:2] + 0.5, one[None, 2:7])[:, 0] for one in known[cells == cell]]
-            pairs = g.pairs[0, :, 2 * cell : 2 * cell + 2].T
-            a, b = (modelled(particles, one[:2] + 0.5, one[None, 2:])[:, 0] for one in pairs)
-            result.append((sum(own) + (a**3 + b**3) / (a**2 + b**2)) / (len(own) + 1))
-        return np.stack(result, 1)
-
-    g.real[...], g.measured[1], g.measured[0] = True, 40.0, predicted(truth)
-    peak_bayes.remember(g._replace(measured=np.zeros_like(g.measured)))
-    peak_bayes.played(peak_bayes.reweigh, g)
-    variance = 1 / 40 + 2 * 0.1**2 / (np.bincount(cells, minlength=5) + 2)
-    log = -((predicted(drawn) - g.measured[0, 0]) ** 2 / variance).sum(1) / 2
-    for one in known:
-        mu = modelled(drawn, one[:2] + 0.5, one[None, 2:7])[:, 0]
-        log += np.log(np.where(one[7] == 0, mu, 1 - mu))
-    likely = np.exp(log - log.max()) / np.exp(log - log.max()).sum()
-    few = rng.choice(DRAWS, 4000, p=likely)
-    context, items = np.array([0.3, 0.6]), world.view().catalogue()[0][0]
-    expected = modelled(drawn[few], context, items).mean(0)
-    found = g.mass[0] @ modelled(g.particles[0], context, items)
-    assert np.sqrt(((found - expected) ** 2).mean()) < 0.015
+def told(seed: int, agents: int = 6) -> float:
+    """The mean error over the agents' posteriors after two answers, the last one after eight rounds."""
+    policy = PeakListener(5, particles=1500, steps=60, slack=0.1, first=4, growth=1.0)
+    world = begun(policy, num_agents=agents)
+    play(policy, world, 8, np.random.default_rng(seed))
+    policy.act(world.observe(), world.action_mask(policy.role))
+    g, drawn = policy._posteriors, peak_bayes.instances(np.random.default_rng(seed + 1).random((DRAWS // 4, 15)))
+    pairs = [modelled(drawn, one[:2] + 0.5, one[None, 2:])[:, 0] for one in g.pairs[0].T]
+    errors = []
+    for m in range(agents):
+        known, cells, log = g.data[m, :, :8].T, g.cells[m, :8], np.zeros(len(drawn))
+        for cell, (mean, precision) in enumerate(g.measured[:, m].T):
+            own = [modelled(drawn, one[:2] + 0.5, one[None, 2:7])[:, 0] for one in known[cells == cell]]
+            a, b = pairs[2 * cell : 2 * cell + 2]
+            expected = (sum(own) + (a**3 + b**3) / (a**2 + b**2)) / (len(own) + 1)
+            if precision > 0:
+                log -= (expected - mean) ** 2 / (1 / precision + 2 * 0.1**2 / (len(own) + 2)) / 2
+        errors.append(error(g, m, drawn, log + log_likelihood(known, drawn), world.view().catalogue()[0][0]))
+    return float(np.mean(errors))
 
 
-def test_the_others_mean_rewards_are_heard() -> None:
+def test_the_posterior_with_answers_is_that_of_importance_sampling() -> None:
+    """Over five other seeds an error was .0050 (standard deviation .0005), so the limit is four deviations of this mean
+    above. If Metropolis steps compared with the first energy it was .0076, if energies were not stored before an
+    answer .013, without the pair that stands for a cell .020, and if no worse energy was accepted .052."""
+    assert np.mean([told(seed) for seed in (5, 105, 205)]) < 0.006
+
+
+def test_the_others_mean_rewards_are_received() -> None:
     """Without noise, a cell's measurement is the mean of the others' feedbacks there, as precise as their number."""
     policy = PeakListener(7, first=10, growth=2.0, particles=4, steps=2)
     world = begun(policy, 2, num_agents=4)
@@ -147,6 +149,39 @@ def test_the_others_mean_rewards_are_heard() -> None:
             assert precision == pytest.approx(len(likes) / peak_listener.FEEDBACK)
             if likes.size:
                 assert mean == pytest.approx(likes.mean())
+
+
+def test_a_measurement_is_as_precise_as_noise_and_unknown_numbers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = PeakListener(2, particles=2, steps=0)
+    begun(policy)
+    monkeypatch.setattr(policy, "counted", lambda b, w, noisy: (noisy, 3.0))
+    monkeypatch.setattr(policy, "noise", lambda b, w: (4.0, 0.0))
+    policy.receive(0, 1, np.array([6.0, -1.0]), np.array([10.0, 0.0]))
+    weight = 10 / (0.2 * 10 + 4 + 0.05 * 3)
+    np.testing.assert_allclose(policy._measured[:, 0, 1], [[weight * 6, 0], [weight * 10, 0]])
+    assert not policy._measured[:, 0, 0].any()
+
+
+def test_whoever_gets_no_answer_learns_nothing() -> None:
+    policy = PeakListener(5, first=5, growth=10.0, particles=20, steps=4)
+    env = Faulty(recommender_v0.population(4, **SHOP), "statistics", LossyChannel(0.5))
+    taciturn.simulate(env, policy, seed=3, until=5)
+    before, asked = policy._posteriors.particles.copy(), policy._measured.any((0, 3))
+    assert not asked.any()
+    policy.ask(np.ones(4, np.bool_))
+    answered = policy._measured[1].any(-1)
+    assert 0 < answered.sum() < answered.size
+    np.testing.assert_array_equal((policy._posteriors.particles != before).any((1, 2)), answered.ravel())
+
+
+def test_a_listener_begun_anew_forgets_what_it_received() -> None:
+    policy = PeakListener(5, first=5, growth=10.0, particles=8, steps=2)
+    play(policy, begun(policy, 3), 7)
+    assert policy._posteriors.measured[1].any(-1).all()
+    policy.start(np.array([False, True, False]))
+    kept = np.array([True, True, False, False, True, True])
+    np.testing.assert_array_equal(policy._posteriors.measured.any((0, 2)), kept)
+    np.testing.assert_array_equal(policy._measured.any((0, 3)).ravel(), kept)
 
 
 def test_noise_makes_cells_fewer() -> None:

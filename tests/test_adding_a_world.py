@@ -69,7 +69,7 @@ CHANGED = {
             "from taciturn.policies.classic.contextual_bandit import SharedGreedy\n"
             "from taciturn.policies.classic.cooperative",
         ),
-        (' "SingleAgent",', '\n    "SharedGreedy", "SingleAgent",'),
+        (' "SingleAgent",', '\n    "SharedGreedy",\n    "SingleAgent",'),
     ),
 }
 """The lines of the checklist that touch files of others, the last of which is that of policies."""

@@ -118,7 +118,7 @@ def told(seed: int, agents: int = 6) -> float:
         known, cells, log = g.data[m, :, :8].T, g.cells[m, :8], np.zeros(len(drawn))
         for cell, (mean, precision) in enumerate(g.measured[:, m].T):
             own = [modelled(drawn, one[:2] + 0.5, one[None, 2:7])[:, 0] for one in known[cells == cell]]
-            a, b = pairs[2 * cell : 2 * cell + 2]
+            a, b = pairs[cell::5]
             expected = (sum(own) + (a**3 + b**3) / (a**2 + b**2)) / (len(own) + 1)
             if precision > 0:
                 log -= (expected - mean) ** 2 / (1 / precision + 2 * 0.1**2 / (len(own) + 2)) / 2

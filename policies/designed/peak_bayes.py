@@ -47,10 +47,11 @@ class Posteriors(NamedTuple):
     labels: Floats  # [B, W]
     real: Bools  # [B, W]
     # What was received about J cells, each of which R pairs stand for; PeakBayes has none.
-    pairs: Floats  # [B, 7, J R]: contexts - .5, items
-    apart: Floats  # [6, J R]: as `squares`
+    pairs: Floats  # [B, 7, R J]: contexts - .5, items
+    apart: Floats  # [6, R J]: as `squares`
     cells: Ints  # [M, T], of the feedbacks
-    parts: Floats  # [2, J]: the sum of mu over the feedbacks of a cell, and their number
+    own: Floats  # [M, J], numbers of own feedbacks in the cells
+    parts: Floats  # [3, J]: sums of mu over these, and of mu^3 and mu^2 over the pairs that stand for a cell
     measured: Floats  # [2, M, J]: the mean reward of a cell, and its precision
     energies: Floats  # [M, P], by the last answer
     slack: float
@@ -203,34 +204,29 @@ def accepted(new: Any, old: Any, first: int, last: int, luck: float) -> bool:
     return huge > 0 or (huge == 0 and luck < ratio)
 
 
-def energy(g: Any, m: int, w: Any) -> Any:
+def energy(g: Any, m: int, w: Any, chance: Any) -> Any:
     """Half the weighted squared distance between the measured means of the cells and their means under a particle with
-    weights w, whose squares are in `squares` and `apart`."""
-    cells, rows, total = g.measured.shape[2], g.rows, 0.0
+    weights w, whose squares are in `apart`, and for which the probabilities of the labels are `chance`."""
+    cells, rows, s, total = g.measured.shape[2], g.rows, g.apart, 0.0
     if cells == 0:
         return total
-    v, u, x, y, z = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
-    s, each = g.squares, g.apart.shape[1] // cells
-    a, b, c, d, e = s[rows[0]], s[rows[1]], s[rows[2]], s[rows[3]], s[rows[4]]
-    for j in range(cells):
-        g.parts[0, j], g.parts[1, j] = 0.0, 0.0
+    g.parts[...] = 0.0
     for t in range(g.known[m]):
-        j = g.cells[m, t]
-        g.parts[0, j] += mean_reward(v * a[t] + u * b[t] + x * c[t] + y * d[t] + z * e[t])
-        g.parts[1, j] += 1.0
-    s = g.apart
+        g.parts[0, g.cells[m, t]] += abs(g.data[m, LABEL, t] - chance[t])
+    v, u, x, y, z = w[0] * w[0], w[1] * w[1], w[2] * w[2], w[3] * w[3], w[4] * w[4]
     a, b, c, d, e = s[rows[0]], s[rows[1]], s[rows[2]], s[rows[3]], s[rows[4]]
+    for first in range(0, s.shape[1], cells):
+        for j in range(cells):
+            t = first + j
+            mu = mean_reward(v * a[t] + u * b[t] + x * c[t] + y * d[t] + z * e[t])
+            g.parts[1, j] += mu * mu * mu
+            g.parts[2, j] += mu * mu
     for j in range(cells):
-        precision = g.measured[1, m, j]
-        if precision > 0.0:
-            above, below = 0.0, 0.0
-            for t in range(j * each, (j + 1) * each):
-                mu = mean_reward(v * a[t] + u * b[t] + x * c[t] + y * d[t] + z * e[t])
-                above += mu * mu * mu
-                below += mu * mu
-            shown = g.parts[1, j] + 1.0
-            error = (g.parts[0, j] + above / below) / shown - g.measured[0, m, j]
-            total += 0.5 * error * error / (1.0 / precision + g.slack * 2.0 / (shown + 1.0))
+        own, precision = g.own[m, j], g.measured[1, m, j]
+        error = (g.parts[0, j] + g.parts[1, j] / g.parts[2, j]) / (own + 1.0) - g.measured[0, m, j]
+        g.parts[2, j] = error * error * precision / (1.0 + precision * g.slack * 2.0 / (own + 2.0))
+    for j in range(cells):
+        total += 0.5 * g.parts[2, j]
     return total
 
 
@@ -241,7 +237,8 @@ def energy_of(g: Any, m: int, p: int) -> Any:
         g.rows[d] = d
         measure(g.data[m], 0, g.known[m], d, one[ANGLE + d], one[PHASE + d], g.squares[d])
         measure(pairs, 0, pairs.shape[1], d, one[ANGLE + d], one[PHASE + d], g.apart[d])
-    return energy(g, m, one[WEIGHT:])
+    judge(g.squares, g.rows, one[WEIGHT:], g.data[m, LABEL], 0, g.known[m], g.chance)
+    return energy(g, m, one[WEIGHT:], g.chance)
 
 
 def remember(g: Any) -> None:
@@ -288,7 +285,7 @@ def move(g: Any, m: int, p: int) -> None:
     cells, apart, pairs = g.measured.shape[2], g.apart, g.pairs[m * g.agents // g.shown.shape[1]]
     for d in range(ITEM_DIMS):
         measure(pairs, 0, pairs.shape[1], d, one[ANGLE + d], one[PHASE + d], apart[d])
-    now, then = energy(g, m, w), 0.0
+    now, then = energy(g, m, w, g.chance), 0.0
     for _ in range(g.steps):
         kind, d = uniform(rng, 0), int(uniform(rng, 0) * ITEM_DIMS)
         e, angle, phase = (d + 1 + int(uniform(rng, 0) * (ITEM_DIMS - 1))) % ITEM_DIMS, one[ANGLE + d], one[PHASE + d]
@@ -312,7 +309,7 @@ def move(g: Any, m: int, p: int) -> None:
         if good and cells > 0:
             if kind >= SWAPS:
                 measure(pairs, 0, pairs.shape[1], d, angle, phase, apart[rows[d]])
-            then = energy(g, m, w)
+            then = energy(g, m, w, g.proposed)
             good = then <= now or uniform(rng, 0) < decay(then - now)
         if good:
             now = then
@@ -419,7 +416,8 @@ class PeakBayes(ItemPolicy):
                 pairs=np.zeros((replicas, LABEL, self.num_pairs)),
                 apart=np.zeros((ITEM_DIMS + 1, self.num_pairs)),
                 cells=np.zeros((posteriors, longest), np.int64),
-                parts=np.zeros((2, self.num_cells)),
+                own=np.zeros((posteriors, self.num_cells)),
+                parts=np.zeros((3, self.num_cells)),
                 measured=np.zeros((2, posteriors, self.num_cells)),
                 energies=np.zeros((posteriors, size)),
                 slack=self.slack**2,
@@ -427,7 +425,7 @@ class PeakBayes(ItemPolicy):
         g, new = self._posteriors, np.repeat(fresh, posteriors // replicas)
         drawn = instances(self.rng.random(g.particles.shape))
         g.particles[new], g.mass[new], g.known[new] = drawn[new], 1 / size, 0
-        g.measured[:, new], g.rng[new, 0] = 0, 0
+        g.measured[:, new], g.own[new], g.rng[new, 0] = 0, 0, 0
         g.rng[new, 0, KEY] = self.rng.integers(2**63, size=posteriors, dtype=np.uint64)[new]
         g.rng[new, 0, REPLICA], g.rng[new, 0, PLACE] = np.flatnonzero(new), 4
         g.items[...] = self._items.swapaxes(1, 2)

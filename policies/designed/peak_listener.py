@@ -19,7 +19,6 @@ from taciturn.validation import Bools, Floats, Ints
 
 DRAWS, POOL, STANDING = 48, 3000, 2  # instances that tell pairs apart; random pairs; pairs that stand for a cell
 FEEDBACK, CELL = 0.2, 0.05  # assumed variances of a feedback and, under the prior, of a cell's mean reward
-SHARES = (0.25, 1.0)  # of an answer, one after the other
 
 
 class PeakListener(BlockSums, PeakBayes):
@@ -43,8 +42,7 @@ class PeakListener(BlockSums, PeakBayes):
         exp(-sum_j (r_j - h_j)^2 / 2 (1/a_j + 2 slack^2 / (m_j + 2))),
 
     where m_j is the number of own pairs; `slack` accounts for other pairs shown by the others. The likelihood reweights
-    the particles and enters their Metropolis steps. Each answer enters in two parts, of which the first has a quarter
-    of its precision.
+    the particles and enters their Metropolis steps.
 
     Args:
         cells: largest number of cells, from 1 to 3,000. There are fewer if otherwise the noise in the sum of a cell and
@@ -99,17 +97,17 @@ class PeakListener(BlockSums, PeakBayes):
             self._centres[b], self._posteriors.pairs[b] = self._divided(self._items[b])
 
     def _divided(self, items: Floats) -> tuple[Floats, Floats]:
-        """The centres [cells, DRAWS] of a catalogue [K, 5], and the pairs that stand for the cells, [7, cells *
-        STANDING]."""
+        """The centres [cells, DRAWS] of a catalogue [K, 5], and the pairs that stand for the cells, [7,
+        STANDING * cells]."""
         rng = np.random.default_rng(1)
         contexts, shown = rng.random((POOL, 2)), items[rng.integers(len(items), size=POOL)]
         points = self._means(contexts, shown)
         centres = k_means(points, self.num_cells, rng)
         cells = nearest(points, centres)
         order, count = cells.argsort(kind="stable"), np.bincount(cells, minlength=self.num_cells)
-        place = (count.cumsum() - count)[:, None] + np.arange(STANDING) % np.maximum(count, 1)[:, None]
+        place = count.cumsum() - count + np.arange(STANDING)[:, None] % np.maximum(count, 1)
         chosen = order[np.minimum(place, POOL - 1)]
-        chosen[count == 0] = nearest(centres[count == 0], points)[:, None]
+        chosen[:, count == 0] = nearest(centres[count == 0], points)
         return centres, np.concatenate([contexts - 0.5, shown], 1)[chosen.ravel()].T
 
     def _means(self, contexts: Floats, items: Floats) -> Floats:
@@ -127,17 +125,17 @@ class PeakListener(BlockSums, PeakBayes):
         g, (b, w) = self._posteriors, np.nonzero(real)
         m = b * self._shape[1] + w
         g.cells[m, g.known[m] - 1] = cells[b, w]
+        g.own[m, cells[b, w]] += 1
 
     def ask(self, asks: Bools) -> None:
-        g, before = self._posteriors, self._measured.copy()
+        g = self._posteriors
         g.real[...] = False
         super().ask(asks)
-        for share in SHARES:
-            played(remember, g)
-            total, precision = before + share * (self._measured - before)
-            mean = self._centres.mean(-1)[:, None] + total / np.maximum(precision, 1e-12)
-            g.measured[...] = np.stack([mean, precision]).reshape(g.measured.shape)
-            played(reweigh, g)
+        played(remember, g)
+        total, precision = self._measured
+        mean = self._centres.mean(-1)[:, None] + total / np.maximum(precision, 1e-12)
+        g.measured[...] = np.stack([mean, precision]).reshape(g.measured.shape)
+        played(reweigh, g)
 
     def receive(self, b: int, w: int, sums: Floats, noisy: Floats) -> None:
         counts, uncertain = self.counted(b, w, noisy)

@@ -12,7 +12,6 @@ import taciturn
 from taciturn.compiling import compiled
 from taciturn.envs import recommender_v0
 from taciturn.policies import DTPriDO, Policy, TPriDO
-from taciturn.policies.families import cluster_tree
 from taciturn.wrappers import TreeAggregation
 
 NOISE = {"statistics": TreeAggregation(1.0)}
@@ -23,7 +22,6 @@ MOST_WHEN_DOUBLED = 2  # what is linear at most doubles, what is quadratic quadr
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler takes more memory than these runs."""
     monkeypatch.setattr(compiled, "COMPILE_FROM", np.inf)
-    monkeypatch.setattr(cluster_tree, "COMPILE_FROM", np.inf)
 
 
 def peak(policy: Policy, graph: str, agents: int, rounds: int, privacy: Any) -> int:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import taciturn
+from taciturn.compiling import compiled
 from taciturn.envs import recommender_v0
 from taciturn.envs.core import Array
 from taciturn.policies import DTPriDO, Policy, TPriDO
-from taciturn.policies.families import cluster_tree
 from taciturn.testing import Case
 from taciturn.testing.forms import forms_agree
 from taciturn.testing.populations import a_replica_is_the_same_run_in_every_population
@@ -94,7 +94,7 @@ def test_trees_give_the_same_bits_compiled_or_not(name: str, monkeypatch: pytest
     sizes: dict[str, Any] = {"num_agents": 4, "num_items": 60, "repository": 30, "horizon": 100}
     runs, trees = [], []
     for compile_from in (math.inf, 0):
-        monkeypatch.setattr(cluster_tree, "COMPILE_FROM", compile_from)
+        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
         env, policy = recommender_v0.population(2, **sizes | world), kind(**parameters)
         runs.append(taciturn.simulate(env, policy, seed=1, privacy=privacy).metrics)
         trees.append(policy.tree.arrays)  # type: ignore[attr-defined]

@@ -132,7 +132,7 @@ def test_heads_draw_as_they_say(kind: str) -> None:
 @pytest.mark.parametrize("make", [gossip_bandit_v0, social_bandit_v0])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_features_are_those_of_the_memory(make: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(social_features, "SEEN", [10**9 if compiled else -(10**9)])
+    monkeypatch.setattr(social_features.FUNCTIONS, "work", 10**9 if compiled else -(10**9))
     mechanism = Scheduled(BitwiseRandomizedResponse(3.0), at=4)
     world = Privatize(make.population(5, num_agents=4, horizon=12, without_preference="zeros"), "preference", mechanism)
     world.reset(seed=3)

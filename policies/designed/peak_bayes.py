@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.compiling.compiled import COMPILE_FROM, function_of, may_compile
+from taciturn.compiling.compiled import Functions
 from taciturn.compiling.counter_streams import KEY, PLACE, REPLICA, SIZE, uniform
 from taciturn.envs.core import Array, PublicView, integer
 from taciturn.envs.recommender.rewards import FLOOR, ITEM_DIMS, RADIUS, SPAN, WEIGHTS
@@ -19,8 +19,7 @@ SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for 
 SWAPS, FRESH, WIDTH = 0.2, 0.1, 0.5  # shares of two kinds of steps, and the largest width of the third
 TINY, TOGETHER = 1e-9, 16  # TOGETHER: likelihoods multiplied before a division
 HALVINGS = 10  # of an exponent
-SEEN = [0]  # likelihoods computed in this process, in a shared list
-ENTRIES: dict[Any, Any] = {}  # compiled functions
+FUNCTIONS = Functions()  # of this file; their work is a number of likelihoods
 
 
 class Posteriors(NamedTuple):
@@ -323,14 +322,8 @@ def move(g: Any, m: int, p: int) -> None:
 
 
 def played(function: Any, given: Posteriors) -> None:
-    """Call a function of this file, compiled after enough work in this process."""
-    SEEN[0] += given.mass.size * given.likes.shape[1]
-    if SEEN[0] < COMPILE_FROM or not may_compile():
-        function(given)
-        return
-    if function not in ENTRIES:
-        ENTRIES[function] = function_of(function, given)
-    ENTRIES[function](given)
+    """Call a function of this file."""
+    FUNCTIONS.play(function, given, given.mass.size * given.likes.shape[1])
 
 
 def instances(u: Floats) -> Floats:

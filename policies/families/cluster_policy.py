@@ -10,7 +10,6 @@ from taciturn.envs.recommender.drawing import Sketch
 from taciturn.envs.recommender.sharing import Entered, Reader, Request
 from taciturn.envs.recommender.world import Recommender
 from taciturn.policies.base import Policy
-from taciturn.policies.families import cluster_tree
 from taciturn.policies.families.cluster_tree import ANY, BEST, JUDGE, LEARN, LOOK_UP, ClusterTree, walk
 from taciturn.policies.families.context_cells import grid
 from taciturn.validation import Bools, Floats, Ints
@@ -116,7 +115,6 @@ class ClusterPolicy(Policy):
     def choose(self, obs: Array, luck: Floats) -> Ints:
         """The items that the agents show, int64[A], for observations [A, D], with two uniform numbers for each, [A,
         2]."""
-        cluster_tree.PLAYED[0] += len(luck)
         tree, asks = self._tree.arrays, self.who_asks()
         tree.contexts[...], tree.luck[...], tree.answered[...] = obs[:, self._context], luck, asks
         tree.log_n[...] = np.log(tree.time + 1.0)

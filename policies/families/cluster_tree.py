@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taciturn.compiling.compiled import COMPILE_FROM, arrays_type, function_of, may_compile
+from taciturn.compiling.compiled import Functions, arrays_type
 from taciturn.envs.recommender.geometry import CONTEXT_BITS, DEPTH
 from taciturn.envs.recommender.sharing import Reader
 from taciturn.policies.families.context_cells import deepest_level, digit_of
@@ -19,8 +19,7 @@ from taciturn.validation import Array, Bools, Floats, Ints
 
 BEST, ANY = -1, -2  # ways to choose a leaf, see `judge`
 LOOK_UP, JUDGE, LEARN = 1, 2, 4  # the parts of a round, see `play`
-PLAYED = [0]  # agent-rounds in this process, in a shared list
-ENTRIES: list[Any] = []  # `play`, compiled
+FUNCTIONS = Functions()  # `play`; its work is a number of agent-rounds
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 RULES = (
@@ -344,13 +343,8 @@ class ClusterTree:
         raise AttributeError(name)
 
     def play(self, what: int) -> None:
-        """Call `play`, compiled after enough rounds in this process."""
-        if PLAYED[0] < COMPILE_FROM or not may_compile():
-            play(Round(self.arrays, what))
-            return
-        if not ENTRIES:
-            ENTRIES.append(function_of(play, Round(self.arrays, what)))
-        ENTRIES[0](Round(self.arrays, what))
+        """Call `play`."""
+        FUNCTIONS.play(play, Round(self.arrays, what), len(self.arrays.luck))
 
     def _begin(self, replica: int, codes: Ints) -> None:
         """Begin the trees of a replica with the clusters (1, 1) and (1, 2)."""

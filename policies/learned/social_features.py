@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from taciturn.compiling.compiled import COMPILE_FROM, function_of, may_compile
+from taciturn.compiling.compiled import Functions
 from taciturn.envs.core import Array, PublicView
 from taciturn.envs.core.preferences import split_plan
 from taciturn.envs.gossip_bandit.world import GossipBandit
@@ -21,8 +21,7 @@ OPTION = (
 COMMON = "time", "turns", "left", "holds", "answers"
 FADES = 0.6
 """The decay of a running mean of messages per turn."""
-SEEN = [0]  # decisions of this process, in a shared list
-ENTRIES: dict[Any, Any] = {}  # compiled functions
+FUNCTIONS = Functions()  # of this file; their work is a number of decisions
 
 
 class Numbers(NamedTuple):
@@ -165,14 +164,8 @@ def learn(g: Any) -> None:
 
 
 def played(function: Any, given: Any) -> None:
-    """Call a function of this file, compiled after enough decisions in this process."""
-    SEEN[0] += given.agents.size
-    if SEEN[0] < COMPILE_FROM or not may_compile():
-        function(given)
-        return
-    if function not in ENTRIES:
-        ENTRIES[function] = function_of(function, given)
-    ENTRIES[function](given)
+    """Call a function of this file."""
+    FUNCTIONS.play(function, given, given.agents.size)
 
 
 class SocialFeatures:

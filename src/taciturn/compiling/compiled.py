@@ -335,6 +335,29 @@ def function_of(function: Any, given: Any) -> kernels.Loop:
     return kernels.Loop(kernels.loaded(text) or built(text, once, functions, layout))
 
 
+class Functions:
+    """Functions outside environments, compiled after enough work in this process.
+
+    Attributes:
+        work: calls so far, times the size of each.
+        compiled: the compiled functions.
+    """
+
+    def __init__(self) -> None:
+        self.work = 0
+        self.compiled: dict[Any, kernels.Loop] = {}
+
+    def play(self, function: Any, given: Any, work: int) -> None:
+        """Call a function whose argument is that of `function_of`."""
+        self.work += work
+        if self.work < COMPILE_FROM or not may_compile():
+            function(given)
+            return
+        if function not in self.compiled:
+            self.compiled[function] = function_of(function, given)
+        self.compiled[function](given)
+
+
 def uncompiled(function: Any, known: Mapping[str, Any], made: dict[int, Any]) -> Any:
     """A copy of a function, rebound to `known` together with the functions that it calls."""
     if function not in LOOPS and "private" not in known:

@@ -10,9 +10,9 @@ from scipy import stats
 
 import taciturn
 from taciturn.agents import bring
+from taciturn.compiling import compiled
 from taciturn.envs import recommender_v0
 from taciturn.policies import Random
-from taciturn.policies.families import cluster_tree
 from taciturn.registry import make_world
 from taciturn.validation import Array
 from taciturn_papers.zhou2021.item_bandits import ContextualZooming, GaussLinUCB, HighConfidenceTree
@@ -119,7 +119,7 @@ def test_partitions_give_the_same_bits_compiled_or_not(
 ) -> None:
     runs = []
     for compile_from in (math.inf, 0):
-        monkeypatch.setattr(cluster_tree, "COMPILE_FROM", compile_from)
+        monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
         env = recommender_v0.population(2, num_agents=4, num_items=60, repository=30, horizon=100, **world)
         policy = bring(name, **own)
         runs.append(taciturn.simulate(env, policy, seed=1).metrics)

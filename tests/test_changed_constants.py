@@ -83,6 +83,15 @@ def result() -> float:
     return float(given.out[0])
 
 
+def test_functions_are_compiled_after_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", 5)
+    functions, given = compiled.Functions(), Given(np.zeros(1))
+    for work, many in ((2, 0), (2, 0), (1, 1), (0, 1)):
+        given.out[0] = 0
+        functions.play(outer, given, work)
+        assert (given.out[0], len(functions.compiled)) == (result(), many)
+
+
 CHANGES: dict[str, Any] = {
     "a number of a function that is called": (NUMBER, 5.0, 18.0),
     "the last of several": ((2.0, 3.0), (2.0, 4.0), 15.0),

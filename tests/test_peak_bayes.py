@@ -181,6 +181,7 @@ def test_a_listener_begun_anew_forgets_what_it_received() -> None:
     policy.start(np.array([False, True, False]))
     kept = np.array([True, True, False, False, True, True])
     np.testing.assert_array_equal(policy._posteriors.measured.any((0, 2)), kept)
+    np.testing.assert_array_equal(policy._posteriors.own.sum(-1), 7 * kept)
     np.testing.assert_array_equal(policy._measured.any((0, 3)).ravel(), kept)
 
 

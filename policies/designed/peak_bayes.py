@@ -43,7 +43,7 @@ class Posteriors(NamedTuple):
     here: Floats  # [5, K]: an agent's items
     likes: Floats  # [3, K]: their mu under a particle, and the sums of mu and mu^2
     shown: Ints  # [B, W]
-    labels: Floats  # [B, W]
+    labels: Floats  # [B, W], 0 or 1
     real: Bools  # [B, W]
     # What was received about J cells, each of which R pairs stand for; PeakBayes has none.
     pairs: Floats  # [B, 7, R J]: contexts - .5, items
